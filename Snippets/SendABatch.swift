@@ -40,7 +40,7 @@ final class Campaign: NotificationSource {
     }
 }
 
-func send(to tokens: [DeviceToken], _ configuration: ProviderConfiguration) async throws {
+func send(to tokens: [DeviceToken], _ configuration: BinaryConfiguration) async throws {
     let campaign = Campaign(tokens, payload: #"{"aps":{"alert":"Hello"}}"#)
     defer { print(campaign.counts) }
     try await BatchSender(configuration).run(campaign)
@@ -54,7 +54,7 @@ guard arguments.count > 5, let port = Int(arguments[2]) else {
 }
 let identity = try TLSIdentity(contentsOf: arguments[3], key: arguments[4])
 let tls = TLSConfiguration.client(identity: identity, trust: .file(arguments[5]))
-let configuration = ProviderConfiguration(endpoint: Endpoint(host: arguments[1], port: port), tls: tls)
+let configuration = BinaryConfiguration(endpoint: Endpoint(host: arguments[1], port: port), tls: tls)
 let count = arguments.count > 6 ? Int(arguments[6]) ?? 0 : 1_000_000
 let tokens = try (0..<count).map { index in
     try DeviceToken(bytes: (0..<32).map { UInt8(truncatingIfNeeded: index >> ($0 % 8 * 8)) })

@@ -21,7 +21,7 @@ actor Outbox {
 
     /// Records the outcome.
     func end(_ id: Int, _ report: DeliveryReport) throws {
-        try self.append("told \(id) \(report.outcome.name) \(report.possibleDuplicate ? "twice" : "once")\n")
+        try self.append("told \(id) \(report.outcome.name) \(report.isPossibleDuplicate ? "twice" : "once")\n")
     }
 
     // snippet.hide
@@ -85,7 +85,7 @@ let configuration = PushClientConfiguration.binary(
     $0.limits.verificationDelay = .milliseconds(20)
     $0.limits.verificationIntervalMin = .milliseconds(50)
     $0.limits.backoff.max = .milliseconds(200)
-    $0.limits.answerDelayMax = .seconds(1)
+    $0.limits.responseTimeout = .seconds(1)
 }
 let file = open(arguments[6], O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
 let (openIDs, isWhole) = findOpen(file, sequenceCount + singleCount)

@@ -17,7 +17,7 @@ func byKey(_ endpoint: HTTP2Endpoint, _ words: [String], _ trust: TLSTrust) thro
 func send(to token: String, _ configuration: PushClientConfiguration) async throws {
     try await PushClient.withClient(configuration) { client in
         var notification = PushNotification(to: try DeviceToken(token), #"{"aps":{"alert":"Hello"}}"#)
-        notification.collapseIdentifier = "greeting"
+        notification.collapseID = "greeting"
         print(await client.send(notification))
     }
 }

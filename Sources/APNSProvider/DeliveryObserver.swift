@@ -71,7 +71,7 @@ package struct DeliveryObserver: Sendable {
 
     func settled(_ settlement: Settlement) {
         self.settled(settlement.outcome, count: settlement.numbers.count)
-        if settlement.possibleDuplicate { self.duplicates?.increment(by: settlement.numbers.count) }
+        if settlement.isPossibleDuplicate { self.duplicates?.increment(by: settlement.numbers.count) }
     }
 
     /// Notifications have this outcome.

@@ -6,7 +6,7 @@
 @_exported public import struct APNSPayload.APS
 @_exported public import struct APNSPayload.Payload
 @_exported public import struct APNSSession.DeliveryReport
-@_exported public import struct APNSSession.ProviderLimits
+@_exported public import struct APNSSession.BinaryLimits
 @_exported public import enum APNSSession.ProviderSupply
 @_exported public import struct APNSTransport.Endpoint
 @_exported public import struct APNSTransport.ProviderIdentity

@@ -25,9 +25,9 @@ extension PushClientConfiguration {
         _ endpoint: HTTP2Endpoint,
         identity: TLSIdentity,
         trust: TLSTrust = .system,
-        _ configure: (inout PushConfiguration, inout RequestRules) -> Void = { _, _ in }
+        _ configure: (inout HTTP2Configuration, inout RequestRules) -> Void = { _, _ in }
     ) -> Self {
-        var configuration = PushConfiguration(endpoint: endpoint, identity: identity, trust: trust)
+        var configuration = HTTP2Configuration(endpoint: endpoint, identity: identity, trust: trust)
         var requests = RequestRules(topic: ProviderIdentity(identity.certificate).topic)
         configure(&configuration, &requests)
         return .http2(configuration, requests)
@@ -49,9 +49,9 @@ extension PushClientConfiguration {
         providerToken: ProviderTokenSource,
         topic: String,
         trust: TLSTrust = .system,
-        _ configure: (inout PushConfiguration, inout RequestRules) -> Void = { _, _ in }
+        _ configure: (inout HTTP2Configuration, inout RequestRules) -> Void = { _, _ in }
     ) -> Self {
-        var configuration = PushConfiguration(endpoint: endpoint, providerToken: providerToken, trust: trust)
+        var configuration = HTTP2Configuration(endpoint: endpoint, providerToken: providerToken, trust: trust)
         var requests = RequestRules(topic: topic)
         configure(&configuration, &requests)
         return .http2(configuration, requests)
@@ -80,11 +80,11 @@ extension PushClientConfiguration {
         teamID: String,
         topic: String,
         trust: TLSTrust = .system,
-        _ configure: (inout PushConfiguration, inout RequestRules) -> Void = { _, _ in }
+        _ configure: (inout HTTP2Configuration, inout RequestRules) -> Void = { _, _ in }
     ) throws(ProviderError) -> Self {
         let privateKey: ES256PrivateKey
         do { privateKey = try ES256PrivateKey(contentsOf: path) } catch { throw .tls(error) }
-        let key = try ProviderTokenKey(key: privateKey, keyIdentifier: keyID, teamIdentifier: teamID)
+        let key = try ProviderTokenKey(key: privateKey, keyID: keyID, teamID: teamID)
         return .http2(endpoint, providerToken: ProviderTokenSource(key: key), topic: topic, trust: trust, configure)
     }
 
@@ -94,7 +94,7 @@ extension PushClientConfiguration {
     ///   - configuration: the service and the options.
     ///   - requests: how a notification is converted to a request.
     /// - Returns: the configuration.
-    public static func http2(_ configuration: PushConfiguration, _ requests: RequestRules) -> Self {
+    public static func http2(_ configuration: HTTP2Configuration, _ requests: RequestRules) -> Self {
         Self(endpoint: configuration.endpoint.address) { group, logger throws(ProviderError) in
             let outages = OutageLog(configuration.endpoint.address, logger)
             let client = try RequestClient(configuration, eventLoopGroup: group, logger: logger, outages: outages)
@@ -109,7 +109,7 @@ struct HTTP2Client: ClientTransport {
     private let requests: RequestRules
     private let rejected: NIOLockedValueBox<RejectedTokens>
 
-    init(_ client: RequestClient, _ configuration: PushConfiguration, _ requests: RequestRules) {
+    init(_ client: RequestClient, _ configuration: HTTP2Configuration, _ requests: RequestRules) {
         self.client = client
         self.requests = requests
         self.rejected = NIOLockedValueBox(RejectedTokens(suppressedFor: configuration.suppressionDuration))

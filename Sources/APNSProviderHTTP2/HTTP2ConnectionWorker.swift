@@ -13,7 +13,7 @@ import OpenSSLTLS
 final class HTTP2ConnectionWorker: ConnectionWorker {
     /// State shared by all workers of a client or a batch.
     struct Shared: Sendable {
-        let configuration: PushConfiguration
+        let configuration: HTTP2Configuration
         let opener: ConnectionOpener
         let queue: PushQueue
         let observer: DeliveryObserver
@@ -21,7 +21,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let retries: RetryRules
 
         init(
-            _ configuration: PushConfiguration,
+            _ configuration: HTTP2Configuration,
             _ opener: ConnectionOpener,
             _ source: RequestSource? = nil,
             outages: OutageLog? = nil,
@@ -145,7 +145,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         if source.isAbandoned { self.shared.queue.stop(.stopped) }
         guard self.shared.queue.limitDrain() else { return }
         let queue = self.shared.queue
-        self.drainTimer = self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(source.drainDurationMax)) {
+        self.drainTimer = self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(source.drainTimeout)) {
             queue.stop(.stopped, isAtOnce: true)
         }
     }
@@ -445,7 +445,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let level: Logger.Level = if case .accepted = outcome { .trace } else { .debug }
         guard level >= self.shared.logger.logLevel else { return }
         var metadata: Logger.Metadata = [
-            LogKey.request: "\(push.submission.request.identifier)", LogKey.outcome: "\(outcome.name)",
+            LogKey.request: "\(push.submission.request.apnsID)", LogKey.outcome: "\(outcome.name)",
         ]
         if case .rejected(.http2(let rejection)) = outcome {
             metadata[LogKey.answerStatus] = "\(rejection.status)"
@@ -479,12 +479,12 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let reason = outage.map { DeliveryOutcome.Reason.unavailable($0) } ?? .deadline
         let time = self.now + self.shared.configuration.queueDurationCut(outage)
         for push in self.shared.queue.takeOverdue(at: time) { self.settle(push, .unsent(reason)) }
-        let limit = self.shared.configuration.answerDurationMax
+        let limit = self.shared.configuration.responseTimeout
         let isWanted = self.shared.queue.isWaiting
         for connection in self.machine.connections {
             let overdue = connection.check(
                 at: self.now,
-                answerDurationMax: limit,
+                responseTimeout: limit,
                 isWanted: isWanted && connection === self.machine.current
             )
             self.unknown(overdue.unknown, .deadline)

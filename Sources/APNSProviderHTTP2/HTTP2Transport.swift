@@ -7,7 +7,7 @@ public import Logging
 public import NIOCore
 public import NIOPosix
 
-/// The options of a batch over HTTP/2, in addition to ``PushConfiguration``.
+/// The options of a batch over HTTP/2, in addition to ``HTTP2Configuration``.
 public struct HTTP2BatchOptions: Sendable {
     /// How a notification is converted to a request.
     public var requests: RequestRules
@@ -23,7 +23,7 @@ public struct HTTP2BatchOptions: Sendable {
     /// `NotificationSource.isStopped`; 30 s by default.
     ///
     /// After that, written ones are indeterminate, and the rest unsent.
-    public var drainDurationMax = Duration.seconds(30)
+    public var drainTimeout = Duration.seconds(30)
 
     /// Makes options with the defaults.
     ///
@@ -33,14 +33,14 @@ public struct HTTP2BatchOptions: Sendable {
 
 /// The transport for the HTTP/2 provider API, with one stream for each notification.
 struct HTTP2Transport: ProviderTransport {
-    private let configuration: PushConfiguration
+    private let configuration: HTTP2Configuration
     private let options: HTTP2BatchOptions
     private let opener: ConnectionOpener
     private let logger: Logger
     let observer: DeliveryObserver
 
     init(
-        _ configuration: PushConfiguration,
+        _ configuration: HTTP2Configuration,
         _ options: HTTP2BatchOptions,
         monitor: ConnectionMonitor?,
         logger: Logger
@@ -77,7 +77,7 @@ extension BatchSender {
     /// - Throws: `ProviderError` of kind `configuration` for values out of range, of kind `tls` for certificates and
     ///   keys that cannot be used.
     public init(
-        http2 configuration: PushConfiguration,
+        http2 configuration: HTTP2Configuration,
         _ options: HTTP2BatchOptions,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
@@ -89,7 +89,7 @@ extension BatchSender {
     ///
     /// - Throws: as without a monitor.
     package init(
-        http2 configuration: PushConfiguration,
+        http2 configuration: HTTP2Configuration,
         _ options: HTTP2BatchOptions,
         _ group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         monitor: ConnectionMonitor?,

@@ -29,7 +29,7 @@ package final class RequestClient: Sendable {
     /// - Throws: `ProviderError` of kind `configuration` for values out of range, of kind `tls` for certificates and
     ///   keys that cannot be used.
     package init(
-        _ configuration: PushConfiguration,
+        _ configuration: HTTP2Configuration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current,
         observer: DeliveryObserver = DeliveryObserver(.requests),
@@ -48,7 +48,7 @@ package final class RequestClient: Sendable {
     /// The metrics of this client.
     var observer: DeliveryObserver { self.shared.observer }
 
-    private var configuration: PushConfiguration { self.shared.configuration }
+    private var configuration: HTTP2Configuration { self.shared.configuration }
     private var queue: PushQueue { self.shared.queue }
 
     /// Keeps connections open until ``finish()`` was called and everything is settled; can be called once.
@@ -79,7 +79,7 @@ package final class RequestClient: Sendable {
 
     /// Calls back once when there is room, or submissions have ended; immediately if that is so now.
     ///
-    /// For callers that were refused, there is room again when half of ``PushConfiguration/requestCountMax`` is
+    /// For callers that were refused, there is room again when half of ``HTTP2Configuration/requestCountMax`` is
     /// settled.
     package func whenRoom(_ callback: @escaping @Sendable () -> Void) { self.queue.whenRoom(callback) }
 
@@ -95,7 +95,7 @@ package final class RequestClient: Sendable {
         if let problem = request.problem(payloadByteCountMax: limit) {
             return self.settleLocally(.invalid(problem), onReport)
         }
-        let deadline = self.configuration.queueDurationMax.map { NIODeadline.now() + TimeAmount($0) } ?? .distantFuture
+        let deadline = self.configuration.queueTimeout.map { NIODeadline.now() + TimeAmount($0) } ?? .distantFuture
         let receipt = self.queue.enqueue(
             Submission(request, deadline: deadline, from: .caller(onReport), for: receiver)
         )
@@ -132,7 +132,7 @@ package final class RequestClient: Sendable {
 
     /// Checks the deadlines of waiting requests while the client does not run.
     private func checkWaitingRequests() {
-        guard let limit = self.configuration.queueDurationMax else { return }
+        guard let limit = self.configuration.queueTimeout else { return }
         let isFirst = self.phase.withLockedValue { phase in
             guard case .new = phase else { return false }
             phase = .waited

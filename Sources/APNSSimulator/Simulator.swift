@@ -17,7 +17,7 @@ public struct Simulator: Sendable {
     public let feedbackPort: Int
 
     /// The port of the HTTP/2 listener.
-    public let pushPort: Int
+    public let http2Port: Int
 
     /// The binary listener.
     public let listener: Listener
@@ -59,7 +59,7 @@ public struct Simulator: Sendable {
         let backend = SimulatorBackend(devices: devices, faults: faults, policy: policy)
         let onChange = configuration.onChange
         var (listener, feedback, push) = (configuration.listener, configuration.feedback, configuration.push)
-        push.addsUniqueIdentifier = configuration.environment == .sandbox
+        push.addsUniqueID = configuration.environment == .sandbox
         policy.configure(&push)
         faults.configure(&listener.listener, as: .binary)
         faults.configure(&feedback.listener, as: .feedback)
@@ -74,7 +74,7 @@ public struct Simulator: Sendable {
                     let simulator = Simulator(
                         gatewayPort: try await listener.boundAddress.port ?? 0,
                         feedbackPort: try await feedback.boundAddress.port ?? 0,
-                        pushPort: try await server.boundAddress.port ?? 0,
+                        http2Port: try await server.boundAddress.port ?? 0,
                         listener: listener,
                         push: server,
                         registry: devices,
@@ -337,7 +337,7 @@ public struct Simulator: Sendable {
 extension Simulator: CustomStringConvertible, CustomReflectable {
     /// The addresses, in one line.
     public var description: String {
-        "simulator on ports \(self.gatewayPort), \(self.feedbackPort) (feedback) and \(self.pushPort) (HTTP/2)"
+        "simulator on ports \(self.gatewayPort), \(self.feedbackPort) (feedback) and \(self.http2Port) (HTTP/2)"
     }
 
     /// Only ``description``, so that `dump` prints one line.

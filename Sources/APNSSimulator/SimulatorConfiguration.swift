@@ -164,7 +164,7 @@ public struct SimulatorConfiguration: Sendable {
         self.listener.listener.setTLS(tls, identity: identity)
         self.feedback.listener.setTLS(tls, identity: identity)
         self.push.listener.setTLS(tls, identity: identity)
-        self.push.maximumVersion = max(tls.maximumVersion, .tls1_3)
+        self.push.versionMax = max(tls.versionMax, .tls1_3)
     }
 
     /// Whether a payload is a JSON object; its content is not checked.

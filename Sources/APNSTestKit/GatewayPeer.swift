@@ -19,7 +19,7 @@ final class GatewayPeer: ChannelInboundHandler {
     private var hasSpoken = false
 
     /// How long an ended connection is still read.
-    private static let drainDuration = TimeAmount.seconds(5)
+    private static let drainTimeout = TimeAmount.seconds(5)
 
     init(number: Int, script: GatewayScript, recorder: ScriptedGateway.Recorder) {
         self.number = number
@@ -117,7 +117,7 @@ final class GatewayPeer: ChannelInboundHandler {
         switch self.script.cut {
         case .orderly:
             context.close(mode: .output, promise: nil)
-            context.eventLoop.scheduleTask(in: GatewayPeer.drainDuration) { channel.close(promise: nil) }
+            context.eventLoop.scheduleTask(in: GatewayPeer.drainTimeout) { channel.close(promise: nil) }
         case .fin: channel.triggerUserOutboundEvent(RawCloseHandler.Cut(keepsInput: true), promise: nil)
         case .reset:
             channel.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)

@@ -14,7 +14,7 @@ package struct ConnectionOpener: Sendable {
     package let names: TLSErrorNames
     private let serverName: String
     private let proxy: Proxy?
-    private let connectDurationMax: Duration
+    private let connectTimeout: Duration
     private let keepaliveDelay: Duration?
     private let receiveBufferByteCount: Int?
     private let context: TLSContext
@@ -45,7 +45,7 @@ package struct ConnectionOpener: Sendable {
         serverName: String? = nil,
         proxy: Proxy?,
         tls: TLSConfiguration,
-        connectDurationMax: Duration,
+        connectTimeout: Duration,
         keepaliveDelay: Duration?,
         receiveBufferByteCount: Int? = nil
     ) throws(TLSError) {
@@ -54,7 +54,7 @@ package struct ConnectionOpener: Sendable {
         self.names = TLSErrorNames(remote: role.name(endpoint), tls)
         self.serverName = serverName ?? endpoint.host
         self.proxy = proxy
-        self.connectDurationMax = connectDurationMax
+        self.connectTimeout = connectTimeout
         self.keepaliveDelay = keepaliveDelay
         self.receiveBufferByteCount = receiveBufferByteCount
         var tls = tls
@@ -76,7 +76,7 @@ package struct ConnectionOpener: Sendable {
         finish: @escaping @Sendable (any Channel, TLSHandler) throws -> Void
     ) -> EventLoopFuture<Void> {
         let target = self.proxy?.endpoint ?? self.endpoint
-        let deadline = NIODeadline.now() + TimeAmount(self.connectDurationMax)
+        let deadline = NIODeadline.now() + TimeAmount(self.connectTimeout)
         let bootstrap = self.bootstrap(eventLoop)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try adopt(channel) }
@@ -101,7 +101,7 @@ package struct ConnectionOpener: Sendable {
 
     private func bootstrap(_ eventLoop: any EventLoop) -> ClientBootstrap {
         var bootstrap = ClientBootstrap(group: eventLoop)
-            .connectTimeout(TimeAmount(self.connectDurationMax))
+            .connectTimeout(TimeAmount(self.connectTimeout))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(
                 .tcpOption(ConnectionOpener.unsentLowWaterMark),

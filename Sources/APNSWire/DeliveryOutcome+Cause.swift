@@ -59,7 +59,7 @@ struct InvalidCause: Codable {
             (self.name, self.byteCount, self.limit) = ("payloadTooLong", byteCount, limit)
         case .topic: self.name = "topic"
         case .pushType: self.name = "pushType"
-        case .collapseIdentifier: self.name = "collapseIdentifier"
+        case .collapseID: self.name = "collapseIdentifier"
         case .pushTypeUnclear: self.name = "pushTypeUnclear"
         case .topicNotForPushType(let type): (self.name, self.pushType) = ("topicNotForPushType", type)
         case .payload, .other: return nil
@@ -75,7 +75,7 @@ struct InvalidCause: Codable {
             return .payloadTooLong(byteCount: byteCount, limit: limit)
         case "topic": return .topic
         case "pushType": return .pushType
-        case "collapseIdentifier": return .collapseIdentifier
+        case "collapseIdentifier": return .collapseID
         case "pushTypeUnclear": return .pushTypeUnclear
         case "topicNotForPushType": return self.pushType.map { .topicNotForPushType($0) }
         default: return nil

@@ -57,7 +57,7 @@ extension DeliveryOutcome {
         /// The push type is not a valid header value of HTTP/2.
         case pushType
         /// The collapse identifier is too long, or not a valid header value of HTTP/2.
-        case collapseIdentifier
+        case collapseID
         /// The payload fits several push types, of which none is set: it reloads either widgets or controls.
         case pushTypeUnclear
         /// The push type requires other topics than that of the notification, the configuration or the certificate.
@@ -196,7 +196,7 @@ extension DeliveryOutcome.InvalidReason: CustomStringConvertible {
         case .payload(let problem): "invalid payload: \(problem)"
         case .topic: "the topic cannot be sent in a header"
         case .pushType: "the push type cannot be sent in a header"
-        case .collapseIdentifier: "the collapse identifier is too long, or cannot be sent in a header"
+        case .collapseID: "the collapse identifier is too long, or cannot be sent in a header"
         case .pushTypeUnclear: "the payload is for widgets or controls; set the push type"
         case .topicNotForPushType(let type):
             TopicFamily(requiredBy: type).map { "push type \(type) requires a topic that \($0.condition)" }

@@ -41,8 +41,8 @@ extension PushExpiry: Codable {
 extension PushNotification: Codable {
     private enum CodingKeys: String, CodingKey {
         case token, payload, expiry, priority, topic, pushType
-        case collapseIdentifier = "collapseID"
-        case identifier = "apnsID"
+        case collapseID
+        case apnsID
     }
 
     /// Decodes a notification, whose payload is a text of JSON, or any object.
@@ -64,8 +64,8 @@ extension PushNotification: Codable {
         )
         self.topic = try container.decodeIfPresent(String.self, forKey: .topic)
         self.pushType = try container.decodeIfPresent(PushType.self, forKey: .pushType)
-        self.collapseIdentifier = try container.decodeIfPresent(String.self, forKey: .collapseIdentifier)
-        self.identifier = try container.decodeIfPresent(PushIdentifier.self, forKey: .identifier)
+        self.collapseID = try container.decodeIfPresent(String.self, forKey: .collapseID)
+        self.apnsID = try container.decodeIfPresent(PushIdentifier.self, forKey: .apnsID)
     }
 
     /// Encodes the notification; the payload is encoded as text, so that each of its bytes is kept.
@@ -85,7 +85,7 @@ extension PushNotification: Codable {
         try container.encodeIfPresent(self.priority, forKey: .priority)
         try container.encodeIfPresent(self.topic, forKey: .topic)
         try container.encodeIfPresent(self.pushType, forKey: .pushType)
-        try container.encodeIfPresent(self.collapseIdentifier, forKey: .collapseIdentifier)
-        try container.encodeIfPresent(self.identifier, forKey: .identifier)
+        try container.encodeIfPresent(self.collapseID, forKey: .collapseID)
+        try container.encodeIfPresent(self.apnsID, forKey: .apnsID)
     }
 }

@@ -10,6 +10,9 @@ public struct PushNotification: Hashable, Sendable {
     public var token: DeviceToken
 
     /// The JSON text in UTF-8, without a terminating NUL.
+    ///
+    /// A buffer of SwiftNIO, because notifications with the same payload share its bytes, and frames and streams are
+    /// written from it. The initializers also accept text and bytes; ``payloadText`` and ``payloadBytes`` return them.
     public var payload: ByteBuffer
 
     /// How long the service stores it for a device that is offline.
@@ -36,12 +39,12 @@ public struct PushNotification: Hashable, Sendable {
     /// Notifications with the same value replace each other on the device; at most 64 bytes; `nil` by default.
     ///
     /// Over HTTP/2 only.
-    public var collapseIdentifier: String?
+    public var collapseID: String?
 
     /// The `apns-id`, which the service repeats in its answer; `nil`, the default, for a random one.
     ///
     /// Over HTTP/2 only.
-    public var identifier: PushIdentifier?
+    public var apnsID: PushIdentifier?
 
     /// Creates a notification.
     ///

@@ -148,7 +148,7 @@ extension DeliveryOutcome.InvalidReason {
         case .topic: PushRejection(status: 400, reason: .badTopic)
         case .pushType, .pushTypeUnclear: PushRejection(status: 400, reason: .invalidPushType)
         case .topicNotForPushType: PushRejection(status: 400, reason: .badTopic)
-        case .collapseIdentifier: PushRejection(status: 400, reason: .badCollapseId)
+        case .collapseID: PushRejection(status: 400, reason: .badCollapseId)
         case .other(let text): PushRejection(status: 400, reason: .other(text))
         }
     }

@@ -6,7 +6,7 @@
 package final class ResponseFields: Hashable, Sendable {
     /// The name of such a field.
     package enum Name {
-        case uniqueIdentifier
+        case apnsUniqueID
         case retryAfter
 
         private static let uniqueIdentifierText = Array("apns-unique-id".utf8)
@@ -16,7 +16,7 @@ package final class ResponseFields: Hashable, Sendable {
         package init?(_ name: UnsafeBufferPointer<UInt8>) {
             // The lengths exclude almost all other fields.
             switch name.count {
-            case 14 where unsafe name.elementsEqual(Self.uniqueIdentifierText): self = .uniqueIdentifier
+            case 14 where unsafe name.elementsEqual(Self.uniqueIdentifierText): self = .apnsUniqueID
             case 11 where unsafe name.elementsEqual(Self.retryAfterText): self = .retryAfter
             default: return nil
             }
@@ -24,37 +24,37 @@ package final class ResponseFields: Hashable, Sendable {
     }
 
     /// The value of `apns-unique-id`, which the service sends in its development environment.
-    package let uniqueIdentifier: PushIdentifier?
+    package let apnsUniqueID: PushIdentifier?
     /// The value of `retry-after`, if it is a number of seconds.
     package let retryAfter: Duration?
 
     /// The maximum length of a value: that of an identifier.
     private static let byteCountMax = PushIdentifier.characterCount
 
-    package init(uniqueIdentifier: PushIdentifier? = nil, retryAfter: Duration? = nil) {
-        self.uniqueIdentifier = uniqueIdentifier
+    package init(apnsUniqueID: PushIdentifier? = nil, retryAfter: Duration? = nil) {
+        self.apnsUniqueID = apnsUniqueID
         self.retryAfter = retryAfter
     }
 
     /// Adds a field; a value in another form has no effect.
     package convenience init(_ earlier: ResponseFields?, _ name: Name, _ value: UnsafeBufferPointer<UInt8>) {
-        var (identifier, retryAfter) = (earlier?.uniqueIdentifier, earlier?.retryAfter)
+        var (identifier, retryAfter) = (earlier?.apnsUniqueID, earlier?.retryAfter)
         if value.count <= Self.byteCountMax {
             let text = unsafe String(decoding: value, as: UTF8.self)
             switch name {
-            case .uniqueIdentifier: identifier = PushIdentifier(text) ?? identifier
+            case .apnsUniqueID: identifier = PushIdentifier(text) ?? identifier
             case .retryAfter: retryAfter = UInt32(text).map { .seconds(Int64($0)) } ?? retryAfter
             }
         }
-        self.init(uniqueIdentifier: identifier, retryAfter: retryAfter)
+        self.init(apnsUniqueID: identifier, retryAfter: retryAfter)
     }
 
     package static func == (left: ResponseFields, right: ResponseFields) -> Bool {
-        left.uniqueIdentifier == right.uniqueIdentifier && left.retryAfter == right.retryAfter
+        left.apnsUniqueID == right.apnsUniqueID && left.retryAfter == right.retryAfter
     }
 
     package func hash(into hasher: inout Hasher) {
-        hasher.combine(self.uniqueIdentifier)
+        hasher.combine(self.apnsUniqueID)
         hasher.combine(self.retryAfter)
     }
 }

@@ -144,8 +144,8 @@ package final class Gateway: Sendable {
         listener.inFlightCountMax = limits.inFlightPerConnection
         listener.outcomeTimeout = limits.outcome
         listener.idleTimeout = limits.idle
-        listener.drainDuration = limits.drain
-        listener.drainIdleDuration = limits.drainIdle
+        listener.drainTimeout = limits.drain
+        listener.drainIdleTimeout = limits.drainIdle
         listener.listener.receiveBufferByteCount = Self.receiveBufferByteCount
         // The backend applies each provider's own limit, which a reload may raise.
         let payloadByteCountMax = GatewayFile.Provider.payloadLimits.upperBound
@@ -175,15 +175,15 @@ package final class Gateway: Sendable {
     ) {
         listener.host = file.listen.host
         listener.port = port
-        listener.minimumVersion = file.listen.tlsMinimum
-        listener.maximumVersion = file.listen.tlsMaximum
+        listener.versionMin = file.listen.tlsMinimum
+        listener.versionMax = file.listen.tlsMaximum
         listener.cipherList = file.listen.ciphers
         listener.admitsUnverified = true
         listener.unauthenticatedCountMaxPerAddress = file.limits.unauthenticatedPerAddress.map {
             min($0, max(1, shareMax))
         }
         listener.handshakeTimeout = file.limits.handshake
-        listener.shutdownDuration = file.limits.shutdown
+        listener.shutdownTimeout = file.limits.shutdown
     }
 
     /// Locks the database against other gateways: a second one would not know which resends this one expects while it

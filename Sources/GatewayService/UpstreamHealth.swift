@@ -19,7 +19,7 @@ final class UpstreamHealth: Sendable {
         /// The outage of a provider, unless another connection may still answer.
         func outage(_ provider: String, now: Int64) -> Outage? {
             guard let outage = self.outages[provider] else { return nil }
-            let isOver = now - outage.start >= UpstreamHealth.answerDelayMax
+            let isOver = now - outage.start >= UpstreamHealth.responseTimeout
             return self.hasAnswered[provider] == true && !isOver ? nil : outage
         }
     }
@@ -27,7 +27,7 @@ final class UpstreamHealth: Sendable {
     /// How long after a failure an answer on another connection may take, in seconds, if the service answered before.
     ///
     /// Otherwise a connection that fails again and again would count as an outage until the next answer on another one.
-    private static let answerDelayMax: Int64 = 3
+    private static let responseTimeout: Int64 = 3
 
     /// A time in which the service cannot be reached.
     struct Outage: Hashable, Sendable {

@@ -72,12 +72,12 @@ public struct TLSConfiguration: Sendable {
     /// The oldest version allowed.
     ///
     /// Default: 1.2. Below 1.2, OpenSSL's security level is lowered to 0.
-    public var minimumVersion: TLSVersion = .tls1_2
+    public var versionMin: TLSVersion = .tls1_2
 
     /// The newest version allowed.
     ///
     /// Default: 1.3 for clients, 1.2 for servers.
-    public var maximumVersion: TLSVersion
+    public var versionMax: TLSVersion
 
     /// The application protocols (ALPN) that are offered or accepted, in order of preference.
     ///
@@ -134,7 +134,7 @@ public struct TLSConfiguration: Sendable {
         trust: TLSTrust = .system,
         verification: Verification = .full
     ) -> Self {
-        var configuration = Self(role: .client, identity: identity, trust: trust, maximumVersion: .tls1_3)
+        var configuration = Self(role: .client, identity: identity, trust: trust, versionMax: .tls1_3)
         configuration.verification = verification
         return configuration
     }
@@ -162,16 +162,16 @@ public struct TLSConfiguration: Sendable {
         clientCertificates: ClientCertificates,
         trust: TLSTrust = .system
     ) -> Self {
-        var configuration = Self(role: .server, identity: identity, trust: trust, maximumVersion: .tls1_2)
+        var configuration = Self(role: .server, identity: identity, trust: trust, versionMax: .tls1_2)
         configuration.clientCertificates = clientCertificates
         return configuration
     }
 
-    private init(role: Role, identity: TLSIdentity?, trust: TLSTrust, maximumVersion: TLSVersion) {
+    private init(role: Role, identity: TLSIdentity?, trust: TLSTrust, versionMax: TLSVersion) {
         self.role = role
         self.identity = identity
         self.trust = trust
-        self.maximumVersion = maximumVersion
+        self.versionMax = versionMax
     }
 }
 

@@ -105,7 +105,7 @@ private struct StatusRoutes: Sendable {
         var ports = JSONObject()
         ports.add("binary", self.simulator.gatewayPort)
         ports.add("feedback", self.simulator.feedbackPort)
-        ports.add("http2", self.simulator.pushPort)
+        ports.add("http2", self.simulator.http2Port)
         var counts = JSONObject()
         counts.add("connections", statistics.connectionCount)
         counts.add("closedConnections", statistics.closedConnectionCount)

@@ -36,7 +36,7 @@ import Testing
         var consumer: PageConsumer {
             PageConsumer(tokenCountMax: self.tokenCountMax) { page in
                 #expect(page.scope == Fixture.scope)
-                self.flags.withLockedValue { $0.append(page.possibleDuplicate) }
+                self.flags.withLockedValue { $0.append(page.isPossibleDuplicate) }
                 try self.onTake(self.taken.count)
                 self.pages.withLockedValue { $0.append(Array(page)) }
             }
@@ -189,7 +189,7 @@ import Testing
         let failing = NIOLockedValueBox<Int?>(3)
         let take: PageConsumer.Body = { page in
             let count = flags.withLockedValue { flags in
-                flags.append(page.possibleDuplicate)
+                flags.append(page.isPossibleDuplicate)
                 return flags.count
             }
             if failing.withLockedValue({ $0 == count }) { throw Full() }
@@ -224,7 +224,7 @@ import Testing
     @Test func `a page that is repeated within a drain is marked`() async throws {
         let flags = NIOLockedValueBox<[Bool]>([])
         let consumer = PageConsumer(tokenCountMax: 10_000) { page in
-            flags.withLockedValue { $0.append(page.possibleDuplicate) }
+            flags.withLockedValue { $0.append(page.isPossibleDuplicate) }
             if flags.withLockedValue({ $0.count == 1 }) { throw Full() }
         }
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)

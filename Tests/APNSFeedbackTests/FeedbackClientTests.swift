@@ -52,7 +52,7 @@ import TokenStore
         let tuples = try Fixture.tuples(100)
         let store = MemoryStore(tuples)
         let outcome = try await self.folder.drain(store, listener: Fixture.listener { $0.closesBehindList = false }) {
-            $0.silence = .milliseconds(200)
+            $0.idleTimeout = .milliseconds(200)
         }
         #expect(outcome.failure == nil && outcome.ending?.reason == .silence && outcome.tupleCount == 100)
         #expect(store.acknowledgedCount == 1 && self.folder.files.isEmpty)
@@ -64,7 +64,7 @@ import TokenStore
         let slow = Fault(at: .always, .slowWriting(TransferPace(byteCount: 7, interval: .milliseconds(1))))
         let store = MemoryStore(tuples, faults: [slow])
         // A fifth of the time for everything, and enough to connect on a busy machine.
-        let outcome = try await self.folder.drain(store) { $0.deadline = .seconds(1) }
+        let outcome = try await self.folder.drain(store) { $0.readTimeout = .seconds(1) }
         #expect(outcome.failure == nil && outcome.ending?.reason == .deadline)
         #expect(outcome.tupleCount > 0 && outcome.tupleCount < 1000 && store.count == 1000)
         try self.expectList(tuples.prefix(Int(outcome.tupleCount)))

@@ -219,8 +219,8 @@ final class FeedbackFolder: Sendable {
             tls: try tls ?? FeedbackFixture.tls(),
             scope: FeedbackFixture.scope
         )
-        configuration.silence = .seconds(20)
-        configuration.deadline = .seconds(40)
+        configuration.idleTimeout = .seconds(20)
+        configuration.readTimeout = .seconds(40)
         configuration.pageTokenCountMax = .max
         change(&configuration)
         return try FeedbackClient(configuration, spool: self.spool.folder, logger: logger)

@@ -14,7 +14,7 @@ import Testing
         let identity = try PushFixture.provider.get().identity
         let server = try PushFixture.server.get().identity
         let trust = try PushFixture.trust()
-        let binary = ProviderConfiguration(
+        let binary = BinaryConfiguration(
             endpoint: Endpoint(host: "localhost", port: 2195),
             tls: .client(identity: identity, trust: trust)
         )

@@ -158,11 +158,11 @@ struct ProviderTokenTests {
         let validator = try self.validator()
         func problem(_ signer: ES256PrivateKey, key: String, team: String) throws -> PushReason? {
             var memory = ProviderTokenValidator.Memory()
-            let made = try ProviderTokenKey(key: signer, keyIdentifier: key, teamIdentifier: team)
+            let made = try ProviderTokenKey(key: signer, keyID: key, teamID: team)
             return validator.problem("bearer " + (try made.token(issuedAt: Self.noon)), &memory, now: Self.noon)
         }
         let (signer, other) = (try PushFixture.signer.get(), try PushFixture.otherSigner.get())
-        let (key, team) = (PushFixture.keyIdentifier, PushFixture.teamIdentifier)
+        let (key, team) = (PushFixture.keyID, PushFixture.teamID)
         #expect(try problem(signer, key: key, team: team) == nil)
         #expect(try problem(other, key: key, team: team) == .invalidProviderToken)
         #expect(try problem(signer, key: key, team: "OTHER12345") == .invalidProviderToken)
@@ -175,10 +175,10 @@ struct ProviderTokenTests {
             guard let key = try? other.publicKey else { return }
             configuration.tokenKeys["SECONDKEY1"] = .init(
                 key: key,
-                teamIdentifier: PushFixture.teamIdentifier,
+                teamID: PushFixture.teamID,
                 topics: ["com.example.other"]
             )
-            configuration.tokenKeys["THIRDKEY12"] = .init(key: key, teamIdentifier: "OTHER12345")
+            configuration.tokenKeys["THIRDKEY12"] = .init(key: key, teamID: "OTHER12345")
         }
         var memory = ProviderTokenValidator.Memory()
         #expect(
@@ -186,10 +186,10 @@ struct ProviderTokenTests {
         )
         let second = try ProviderTokenKey(
             key: other,
-            keyIdentifier: "SECONDKEY1",
-            teamIdentifier: PushFixture.teamIdentifier
+            keyID: "SECONDKEY1",
+            teamID: PushFixture.teamID
         )
-        let third = try ProviderTokenKey(key: other, keyIdentifier: "THIRDKEY12", teamIdentifier: "OTHER12345")
+        let third = try ProviderTokenKey(key: other, keyID: "THIRDKEY12", teamID: "OTHER12345")
         let tokens = try [second, third].map { "bearer " + (try $0.token(issuedAt: Self.noon)) }
         #expect(validator.problem(tokens[0], &memory, now: Self.noon) == .unrelatedKeyIdInToken)
         #expect(validator.problem(tokens[1], &memory, now: Self.noon) == .invalidProviderToken)
@@ -199,7 +199,7 @@ struct ProviderTokenTests {
         let signer = try PushFixture.signer.get()
         for (key, team) in [("", "TEAM123456"), ("ABC123DEFG", "TEAM12345"), ("ABC123DEF\"", "TEAM123456")] {
             #expect(throws: ProviderError.self) {
-                try ProviderTokenKey(key: signer, keyIdentifier: key, teamIdentifier: team)
+                try ProviderTokenKey(key: signer, keyID: key, teamID: team)
             }
         }
     }
@@ -310,8 +310,8 @@ struct ProviderTokenTests {
     @Test func `a token of another key is rejected`() async throws {
         let other = try ProviderTokenKey(
             key: try PushFixture.otherSigner.get(),
-            keyIdentifier: PushFixture.keyIdentifier,
-            teamIdentifier: PushFixture.teamIdentifier
+            keyID: PushFixture.keyID,
+            teamID: PushFixture.teamID
         )
         let request = try PushFixture.request(topic: PushFixture.topic)
         let outcome = try await PushFixture.withPair(

@@ -15,8 +15,8 @@ import TestSupport
 /// The certificates, keys and requests of these tests.
 enum PushFixture {
     static let topic = "com.example.app"
-    static let keyIdentifier = "ABC123DEFG"
-    static let teamIdentifier = "TEAM123456"
+    static let keyID = "ABC123DEFG"
+    static let teamID = "TEAM123456"
     static let authority = Result { try CertificateAuthority() }
     static let server = Result { try Self.authority.get().issueServer() }
     static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
@@ -51,30 +51,30 @@ enum PushFixture {
         )
         let key = PushServerConfiguration.TokenKey(
             key: try Self.signer.get().publicKey,
-            teamIdentifier: Self.teamIdentifier
+            teamID: Self.teamID
         )
-        configuration.tokenKeys = [Self.keyIdentifier: key]
-        configuration.shutdownDuration = .seconds(1)
+        configuration.tokenKeys = [Self.keyID: key]
+        configuration.shutdownTimeout = .seconds(1)
         return configuration
     }
 
-    static func clientConfiguration(port: Int) throws -> PushConfiguration {
+    static func clientConfiguration(port: Int) throws -> HTTP2Configuration {
         let identity = try Self.provider.get().identity
         let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: port)
-        return Self.quick(PushConfiguration(endpoint: endpoint, identity: identity, trust: try Self.trust()))
+        return Self.quick(HTTP2Configuration(endpoint: endpoint, identity: identity, trust: try Self.trust()))
     }
 
-    static func tokenConfiguration(port: Int, signer: ES256PrivateKey? = nil) throws -> PushConfiguration {
+    static func tokenConfiguration(port: Int, signer: ES256PrivateKey? = nil) throws -> HTTP2Configuration {
         let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: port)
         let tokens = ProviderTokenSource(key: try Self.key(signer))
-        return Self.quick(PushConfiguration(endpoint: endpoint, providerToken: tokens, trust: try Self.trust()))
+        return Self.quick(HTTP2Configuration(endpoint: endpoint, providerToken: tokens, trust: try Self.trust()))
     }
 
     static func key(_ signer: ES256PrivateKey? = nil) throws -> ProviderTokenKey {
         try ProviderTokenKey(
             key: try signer ?? Self.signer.get(),
-            keyIdentifier: Self.keyIdentifier,
-            teamIdentifier: Self.teamIdentifier
+            keyID: Self.keyID,
+            teamID: Self.teamID
         )
     }
 
@@ -83,7 +83,7 @@ enum PushFixture {
         ProviderTokenSource(key: try Self.key(), now: now)
     }
 
-    private static func quick(_ configuration: PushConfiguration) -> PushConfiguration {
+    private static func quick(_ configuration: HTTP2Configuration) -> HTTP2Configuration {
         var configuration = configuration
         configuration.backoff.first = .milliseconds(5)
         configuration.backoff.max = .milliseconds(20)
@@ -95,7 +95,7 @@ enum PushFixture {
         _ service: any PushService,
         server changeServer: (inout PushServerConfiguration) throws -> Void = { _ in },
         usesToken: Bool = false,
-        client changeClient: @escaping @Sendable (inout PushConfiguration) throws -> Void = { _ in },
+        client changeClient: @escaping @Sendable (inout HTTP2Configuration) throws -> Void = { _ in },
         _ body: @escaping @Sendable (RequestClient) async throws -> Value
     ) async throws -> Value {
         var configuration = try Self.serverConfiguration()

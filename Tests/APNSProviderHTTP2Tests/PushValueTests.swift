@@ -102,9 +102,9 @@ struct PushValueTests {
         request.topic = "com.example\r\nx: y"
         #expect(request.problem(payloadByteCountMax: 4096) == .topic)
         request.topic = nil
-        request.collapseIdentifier = String(repeating: "x", count: 65)
-        #expect(request.problem(payloadByteCountMax: 4096) == .collapseIdentifier)
-        request.collapseIdentifier = String(repeating: "x", count: 64)
+        request.collapseID = String(repeating: "x", count: 65)
+        #expect(request.problem(payloadByteCountMax: 4096) == .collapseID)
+        request.collapseID = String(repeating: "x", count: 64)
         #expect(request.problem(payloadByteCountMax: 4096) == nil)
         request.pushType = PushType(rawValue: "")
         #expect(request.problem(payloadByteCountMax: 4096) == .pushType)

@@ -41,7 +41,7 @@ import Testing
         }
 
         /// With the rules of a batch.
-        static func batch(tries: Int, _ change: (inout PushConfiguration) -> Void = { _ in }) throws -> Scene {
+        static func batch(tries: Int, _ change: (inout HTTP2Configuration) -> Void = { _ in }) throws -> Scene {
             var configuration = try PushFixture.clientConfiguration(port: 1)
             configuration.backoff.first = .milliseconds(100)
             change(&configuration)

@@ -52,7 +52,7 @@ struct AccountingTests {
             #expect(byNumber.count == 10_000 && byNumber.values.allSatisfy { $0.count == 1 })
             let rejected = byNumber.filter { $0.value.first?.outcome == .rejected(.binary(.invalidToken)) }
             #expect(Set(rejected.keys) == Self.bad)
-            #expect(outcomes.settlements.allSatisfy { !$0.possibleDuplicate })
+            #expect(outcomes.settlements.allSatisfy { !$0.isPossibleDuplicate })
             let counts = gateway.takenCounts
             #expect(counts.count == 9994 && counts.values.allSatisfy { $0 == 1 })
             #expect(gateway.takenInOrder == gateway.takenInOrder.sorted())
@@ -94,7 +94,7 @@ struct AccountingTests {
             #expect(byNumber[300]?.map(\.outcome) == [.indeterminate(nil)])
             #expect(outcomes.count { $0 == .accepted } == 999)
             for (number, count) in gateway.takenCounts where count > 1 {
-                #expect(byNumber[number]?.first?.possibleDuplicate == true)
+                #expect(byNumber[number]?.first?.isPossibleDuplicate == true)
             }
         }
     }
@@ -122,7 +122,7 @@ struct AccountingTests {
                 let settlement = try #require(settlements.first)
                 let taken = counts[number, default: 0]
                 switch settlement.outcome {
-                case .accepted: #expect(taken == 1 || (taken == 2 && settlement.possibleDuplicate))
+                case .accepted: #expect(taken == 1 || (taken == 2 && settlement.isPossibleDuplicate))
                 case .indeterminate: #expect(policy == .atMostOnce && taken <= 1)
                 default: Issue.record("\(number) is \(settlement.outcome)")
                 }
@@ -157,7 +157,7 @@ struct AccountingTests {
         }) { gateway in
             let outcomes = try await Sending.send(1000, Sending.configuration(port: gateway.port))
             #expect(outcomes.count { $0 == .accepted } == 1000)
-            #expect(outcomes.settlements.allSatisfy { !$0.possibleDuplicate })
+            #expect(outcomes.settlements.allSatisfy { !$0.isPossibleDuplicate })
             #expect(gateway.takenInOrder == Array(0..<1000))
         }
     }
@@ -232,7 +232,7 @@ struct AccountingTests {
             #expect(!outcomes.settlements.isEmpty)
             #expect(
                 outcomes.settlements.allSatisfy {
-                    $0.outcome.kind == .unsent && !$0.possibleDuplicate && $0.report.attempts == 0
+                    $0.outcome.kind == .unsent && !$0.isPossibleDuplicate && $0.report.attempts == 0
                 }
             )
             #expect(gateway.records.allSatisfy { $0.accepted.isEmpty })

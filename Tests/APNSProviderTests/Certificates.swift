@@ -20,8 +20,8 @@ enum Certificates {
             identity: try identity ?? Self.server.get().identity,
             trust: try Self.trust()
         )
-        configuration.minimumVersion = version.lowerBound
-        configuration.maximumVersion = version.upperBound
+        configuration.versionMin = version.lowerBound
+        configuration.versionMax = version.upperBound
         return configuration
     }
 

@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct DeliveryRecordTests {
     @Test func `a record is a line with the caller's identifier`() throws {
-        let report = DeliveryReport(.rejected(.binary(.invalidToken)), attempts: 2, possibleDuplicate: true)
+        let report = DeliveryReport(.rejected(.binary(.invalidToken)), attempts: 2, isPossibleDuplicate: true)
         let record = DeliveryRecord(id: "user 7", report: report)
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
@@ -28,7 +28,7 @@ import Testing
     @Test func `a job with a notification and its report is encoded and decoded`() throws {
         var notification = PushNotification(to: try DeviceToken("00ff7f"), APS(alert: "Hello", badge: 1))
         notification.expiry = .at(secondsSince1970: 1_900_000_000)
-        notification.identifier = PushIdentifier("123e4567-e89b-12d3-a456-42665544000a")
+        notification.apnsID = PushIdentifier("123e4567-e89b-12d3-a456-42665544000a")
         var jobs = [PushJob(notification: notification)]
         let failure = ConnectionFailure(.nameNotResolved, "gateway.example: name not known", advice: "check it")
         let outcomes: [DeliveryOutcome] = [
@@ -38,8 +38,13 @@ import Testing
             .suppressed,
         ]
         for outcome in outcomes {
-            var report = DeliveryReport(outcome, attempts: 3, possibleDuplicate: true, latency: .nanoseconds(1_234_567))
-            report.apnsID = notification.identifier
+            var report = DeliveryReport(
+                outcome,
+                attempts: 3,
+                isPossibleDuplicate: true,
+                latency: .nanoseconds(1_234_567)
+            )
+            report.apnsID = notification.apnsID
             report.apnsUniqueID = PushIdentifier("00000000-0000-4000-8000-000000000001")
             let records = [DeliveryRecord(id: 7, report: report)]
             jobs.append(PushJob(notification: notification, report: report, records: records))
@@ -57,7 +62,7 @@ import Testing
         ]
         for (outcome, first, later) in advice {
             #expect(DeliveryReport(outcome).retryAdvice == first)
-            let record = DeliveryRecord(id: 1, report: DeliveryReport(outcome, possibleDuplicate: true))
+            let record = DeliveryRecord(id: 1, report: DeliveryReport(outcome, isPossibleDuplicate: true))
             #expect(record.retryAdvice == later)
         }
     }

@@ -22,7 +22,7 @@ struct ProxyTests {
         host: String = "localhost",
         gateway: Int,
         credentials: Proxy.Credentials? = nil
-    ) throws -> ProviderConfiguration {
+    ) throws -> BinaryConfiguration {
         try Sending.configuration(port: gateway, host: host) {
             $0.proxy = Proxy(
                 kind: kind,
@@ -30,7 +30,7 @@ struct ProxyTests {
                 credentials: credentials
             )
             $0.limits.fruitlessConnectionCountMax = 2
-            $0.connectDurationMax = .seconds(30)
+            $0.connectTimeout = .seconds(30)
         }
     }
 
@@ -119,7 +119,7 @@ struct ProxyTests {
     func `a proxy that hangs is given up after the timeout`(kind: Proxy.Kind) async throws {
         let proxy = try await ScriptedProxy.start(kind == .http ? .http : .socks5, .hang, upstream: 1)
         var configuration = try Self.configuration(kind, port: proxy.port, gateway: 2195)
-        configuration.connectDurationMax = .milliseconds(200)
+        configuration.connectTimeout = .milliseconds(200)
         let sender = try BatchSender(configuration)
         let clock = ContinuousClock()
         let start = clock.now
@@ -136,7 +136,7 @@ struct ProxyTests {
     func `a run that is cancelled while the proxy hangs leaves no socket behind`(kind: Proxy.Kind) async throws {
         let proxy = try await ScriptedProxy.start(kind == .http ? .http : .socks5, .hang, upstream: 1)
         var configuration = try Self.configuration(kind, port: proxy.port, gateway: 2195)
-        configuration.connectDurationMax = .seconds(60)
+        configuration.connectTimeout = .seconds(60)
         // Another connection of this process may have had the same port.
         let before = Sockets.descriptors(to: proxy.port)
         let sender = try BatchSender(configuration)

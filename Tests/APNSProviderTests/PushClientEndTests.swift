@@ -15,7 +15,7 @@ import Testing
         try await Sending.withGateway(script: { _ in GatewayScript { $0.opening = .neverShakeHands } }) { gateway in
             let configuration = try PushClientLifeTests.service(port: gateway.port) {
                 $0.tls.handshakeTimeout = .milliseconds(300)
-                $0.queueDurationMax = .milliseconds(100)
+                $0.queueTimeout = .milliseconds(100)
             }
             try await PushClient.withClient(configuration, logger: PushClientLifeTests.quiet) { client in
                 let outcome = await client.send(try Sending.notification(0))

@@ -23,7 +23,7 @@ struct PushClientLifeTests {
     /// A configuration for a service, with short delays.
     static func service(
         port: Int,
-        _ change: (inout ProviderConfiguration) -> Void = { _ in }
+        _ change: (inout BinaryConfiguration) -> Void = { _ in }
     ) throws -> PushClientConfiguration {
         .binary(
             try Sending.configuration(port: port) {
@@ -42,9 +42,9 @@ struct PushClientLifeTests {
             GatewayScript { $0.opening = connection == 1 ? .neverRead : .serve }
         }) { gateway in
             let configuration = try Sending.configuration(port: gateway.port) {
-                $0.limits.answerDelayMax = .milliseconds(300)
+                $0.limits.responseTimeout = .milliseconds(300)
                 $0.storeByteCountMax = 8 << 20
-                $0.queueDurationMax = nil
+                $0.queueTimeout = nil
             }
             let rows = PacedRows(payload: #"{"aps":{"alert":""# + String(repeating: "x", count: 1500) + #""}}"#) {
                 gateway.records.count > 1
@@ -328,7 +328,7 @@ struct PushClientLifeTests {
                 let configuration = try Self.service(port: gateway.port) {
                     $0.payloadByteCountMax = NotificationBatch.payloadByteCountMax
                     $0.command = command
-                    $0.limits.outageDurationMax = .milliseconds(200)
+                    $0.limits.outageTimeout = .milliseconds(200)
                 }
                 try await PushClient.withClient(configuration) { client in
                     let count = NotificationBatch.payloadByteCountMax

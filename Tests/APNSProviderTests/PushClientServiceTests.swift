@@ -69,7 +69,7 @@ struct PushClientServiceTests {
                 Issue.record("\(report)")
                 return
             }
-            #expect(failure.kind == .wrongProtocol && !report.possibleDuplicate)
+            #expect(failure.kind == .wrongProtocol && !report.isPossibleDuplicate)
             await #expect(throws: ProviderError.self) { try await running.value }
         }
     }
@@ -79,7 +79,7 @@ struct PushClientServiceTests {
     {
         let port = try await Sending.withGateway { $0.port }
         let client = try PushClient(
-            PushClientLifeTests.service(port: port) { $0.queueDurationMax = .milliseconds(400) }
+            PushClientLifeTests.service(port: port) { $0.queueTimeout = .milliseconds(400) }
         )
         async let running: Void = client.run()
         for number in 0..<3 {
@@ -120,7 +120,7 @@ struct PushClientServiceTests {
             }
         }
         let client = try Sending.configuration(port: 1)
-        let patience = try #require(client.queueDurationMax)
+        let patience = try #require(client.queueTimeout)
         // The clock is checked often enough that a notification waits at least seven eighths of its time; then there is
         // TLS.
         #expect(longest < patience * 0.5, "\(longest)")
@@ -133,7 +133,7 @@ struct PushClientServiceTests {
         let client = try PushClient(
             PushClientLifeTests.service(port: gateway.port) {
                 $0.limits.verificationDelay = .seconds(3600)
-                $0.limits.outageDurationMax = .milliseconds(300)
+                $0.limits.outageTimeout = .milliseconds(300)
             }
         )
         async let running: Void = client.run()
@@ -145,7 +145,7 @@ struct PushClientServiceTests {
             Issue.record("\(await report)")
             return
         }
-        #expect(await report.possibleDuplicate)
+        #expect(await report.isPossibleDuplicate)
         client.finish()
         try await running
     }

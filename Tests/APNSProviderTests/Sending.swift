@@ -31,15 +31,15 @@ enum Sending {
     static func configuration(
         port: Int,
         host: String = "localhost",
-        _ change: (inout ProviderConfiguration) -> Void = { _ in }
-    ) throws -> ProviderConfiguration {
-        var configuration = ProviderConfiguration(
+        _ change: (inout BinaryConfiguration) -> Void = { _ in }
+    ) throws -> BinaryConfiguration {
+        var configuration = BinaryConfiguration(
             endpoint: Endpoint(host: host, port: port),
             tls: try Certificates.provider()
         )
         configuration.limits.backoff.first = .milliseconds(5)
         configuration.limits.backoff.max = .milliseconds(50)
-        configuration.limits.answerDelayMax = .seconds(20)
+        configuration.limits.responseTimeout = .seconds(20)
         change(&configuration)
         return configuration
     }
@@ -58,7 +58,7 @@ enum Sending {
     }
 
     /// Sends this many notifications, numbered in their tokens, and collects the outcomes.
-    static func send(_ count: Int, _ configuration: ProviderConfiguration) async throws -> Outcomes {
+    static func send(_ count: Int, _ configuration: BinaryConfiguration) async throws -> Outcomes {
         let outcomes = NIOLockedValueBox(Outcomes())
         try await self.send(count, configuration, into: outcomes)
         return outcomes.withLockedValue { $0 }
@@ -67,7 +67,7 @@ enum Sending {
     /// The same, for runs that end with an error.
     static func send(
         _ count: Int,
-        _ configuration: ProviderConfiguration,
+        _ configuration: BinaryConfiguration,
         into outcomes: NIOLockedValueBox<Outcomes>
     ) async throws {
         let client = try PushClient(.binary(configuration))

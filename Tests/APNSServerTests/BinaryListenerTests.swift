@@ -203,7 +203,7 @@ struct BinaryListenerTests {
     func `the response reaches a provider that floods, each time`(version: TLSVersion) async throws {
         let backend = ScriptedBackend { $0 == 500 ? .rejected(.binary(.invalidToken)) : .accepted }
         let configuration = try Fixture.configuration {
-            $0.drainDuration = .milliseconds(100)
+            $0.drainTimeout = .milliseconds(100)
             $0.drainByteCountMax = 1 << 20
         }
         let flood = try Fixture.frames(501...1500)

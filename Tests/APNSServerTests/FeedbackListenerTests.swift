@@ -30,9 +30,9 @@ struct FeedbackListenerTests {
             clientTrust: .pem(try Fixture.authority.get().certificatePEM)
         )
         configuration.port = 0
-        configuration.maximumVersion = .tls1_3
+        configuration.versionMax = .tls1_3
         configuration.closingPause = .milliseconds(1)
-        configuration.shutdownDuration = .zero
+        configuration.shutdownTimeout = .zero
         change(&configuration)
         return configuration
     }

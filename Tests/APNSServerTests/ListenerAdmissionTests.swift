@@ -115,7 +115,7 @@ struct ListenerAdmissionTests {
     @Test func `an unannounced shutdown cuts what is not completed in time`() async throws {
         let backend = ScriptedBackend { _ in nil }
         let configuration = try Fixture.configuration {
-            $0.shutdownDuration = .milliseconds(50)
+            $0.shutdownTimeout = .milliseconds(50)
             $0.announcesShutdown = false
         }
         try await Fixture.withListener(backend, configuration) { listener, port in
@@ -132,7 +132,7 @@ struct ListenerAdmissionTests {
 
     @Test func `notifications without an outcome before the cut are reported as not accepted`() async throws {
         let backend = ScriptedBackend { $0 == 3 ? nil : .accepted }
-        let configuration = try Fixture.configuration { $0.shutdownDuration = .seconds(2) }
+        let configuration = try Fixture.configuration { $0.shutdownTimeout = .seconds(2) }
         try await Fixture.withListener(backend, configuration) { listener, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...5))
@@ -224,7 +224,7 @@ struct ListenerAdmissionTests {
 
     @Test func `a provider that never closes is cut after the time limit`() async throws {
         let backend = ScriptedBackend { _ in .rejected(.binary(.invalidToken)) }
-        let configuration = try Fixture.configuration { $0.drainDuration = .milliseconds(50) }
+        let configuration = try Fixture.configuration { $0.drainTimeout = .milliseconds(50) }
         try await Fixture.withListener(backend, configuration) { _, port in
             let tls = try Fixture.client()
             try await ScriptedProvider.withConnection(port: port, tls: tls, isReading: false) { provider in

@@ -65,7 +65,7 @@ struct ListenerStopTests {
     @Test func `a provider that does not stop writing gets status 10 at a stop, and sends the rest again`() async throws
     {
         let backend = ScriptedBackend()
-        var configuration = try Fixture.configuration { $0.drainIdleDuration = .milliseconds(50) }
+        var configuration = try Fixture.configuration { $0.drainIdleTimeout = .milliseconds(50) }
         configuration.listener.receiveBufferByteCount = 64 * 1024
         try await Fixture.withListener(backend, configuration) { listener, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in

@@ -24,7 +24,7 @@ struct ProviderTokenValidatorTests {
             identity: try ListenerFixture.gateway.get().identity,
             clientTrust: try ListenerFixture.authority.get().trust
         )
-        configuration.tokenKeys = ["ABC123DEFG": .init(key: key, teamIdentifier: Self.team)]
+        configuration.tokenKeys = ["ABC123DEFG": .init(key: key, teamID: Self.team)]
         return configuration
     }
 
@@ -173,8 +173,8 @@ struct ProviderTokenValidatorTests {
     @Test func `a related key of the same team and apps is accepted on a connection, another is not`() throws {
         let validator = try Self.validator { configuration in
             let key = try Self.signer.get().publicKey
-            configuration.tokenKeys["RELATED123"] = .init(key: key, teamIdentifier: Self.team)
-            configuration.tokenKeys["OTHERAPP12"] = .init(key: key, teamIdentifier: Self.team, topics: ["a"])
+            configuration.tokenKeys["RELATED123"] = .init(key: key, teamID: Self.team)
+            configuration.tokenKeys["OTHERAPP12"] = .init(key: key, teamID: Self.team, topics: ["a"])
         }
         func refusal(_ key: String, _ memory: inout Memory) throws -> PushRefusal? {
             let head = Self.head.replacing("ABC123DEFG", with: key)

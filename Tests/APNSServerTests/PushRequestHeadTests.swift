@@ -42,13 +42,13 @@ struct PushRequestHeadTests {
             Issue.record("refused")
             return
         }
-        #expect(head.identifier.description == "123e4567-e89b-42d3-a456-426614174000")
+        #expect(head.apnsID.description == "123e4567-e89b-42d3-a456-426614174000")
         #expect(head.token()?.bytes == [0x00, 0xFF])
         #expect(head.topic == "com.example.app")
         #expect(head.priority == 5)
         #expect(head.pushType == .background)
         #expect(head.expiration == .max)
-        #expect(head.collapseIdentifier == "c")
+        #expect(head.collapseID == "c")
         #expect(head.authorization == "bearer x")
     }
 
@@ -108,7 +108,7 @@ struct PushRequestHeadTests {
             Issue.record("refused")
             return
         }
-        #expect(head.identifier.description == "123e4567-e89b-42d3-a456-426614174000")
+        #expect(head.apnsID.description == "123e4567-e89b-42d3-a456-426614174000")
     }
 
     @Test func `the first error in the service's order counts`() {

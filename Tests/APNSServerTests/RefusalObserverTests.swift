@@ -141,7 +141,7 @@ struct RefusalObserverTests {
         #expect(one.rejection == PushRejection(status: 400, reason: .badPriority))
         #expect(one.number == 1 && one.connectionNumber == 1 && one.topic == Fixture.topic)
         #expect(one.tokenText == Self.token && one.payload == ByteBuffer(string: "{\"aps\":{}}"))
-        #expect(one.identifier == answer["apns-id"])
+        #expect(one.apnsID == answer["apns-id"])
         let told = one.headers.map { "\($0.name): \($0.value)" }
         #expect(told.contains("x-other: kept") && told.contains("authorization: ") && told.contains(":method: POST"))
         #expect(!told.contains { $0.contains("secret") })
@@ -169,11 +169,11 @@ struct RefusalObserverTests {
     @Test(arguments: [true, false])
     func `the service receives the headers and the unique identifier of a request`(_ isNamed: Bool) async throws {
         let service = Service()
-        let answer = try await self.answer(service, [("x-other", "kept")]) { $0.addsUniqueIdentifier = isNamed }
+        let answer = try await self.answer(service, [("x-other", "kept")]) { $0.addsUniqueID = isNamed }
         #expect(answer.text == "200")
         let one = try #require(service.taken.current.first)
-        #expect(answer["apns-unique-id"] == one.uniqueIdentifier.map { "\($0)" })
-        #expect((one.uniqueIdentifier != nil) == isNamed && one.number == 1)
+        #expect(answer["apns-unique-id"] == one.apnsUniqueID.map { "\($0)" })
+        #expect((one.apnsUniqueID != nil) == isNamed && one.number == 1)
         #expect(one.headers.contains { $0.name == "x-other" && $0.value == "kept" })
         #expect(service.refused.current.isEmpty)
     }

@@ -8,8 +8,8 @@ import Testing
 ///
 /// Method: a gateway that does not identify what it refuses; then the outcome of each.
 @Suite struct AdjacentOffenderTests {
-    private static func limits(_ change: (inout ProviderLimits) -> Void = { _ in }) -> ProviderLimits {
-        ProviderLimits { limits in
+    private static func limits(_ change: (inout BinaryLimits) -> Void = { _ in }) -> BinaryLimits {
+        BinaryLimits { limits in
             limits.checkpointIntervalMin = .zero
             limits.fruitlessConnectionCountMax = 9
             change(&limits)

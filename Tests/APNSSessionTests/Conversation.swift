@@ -14,14 +14,14 @@ extension ErrorResponse {
 
 extension Settlement {
     init(_ numbers: Range<UInt64>, _ outcome: DeliveryOutcome, attempts: Int, isDuplicate: Bool = false) {
-        let report = DeliveryReport(outcome, attempts: attempts, possibleDuplicate: isDuplicate)
+        let report = DeliveryReport(outcome, attempts: attempts, isPossibleDuplicate: isDuplicate)
         self.init(numbers: numbers, report: report)
     }
 }
 
 extension ProviderSession {
     /// A session with an open first connection and this many notifications written to it.
-    init(written count: UInt64, limits: ProviderLimits = ProviderLimits(), now: Duration = .zero) {
+    init(written count: UInt64, limits: BinaryLimits = BinaryLimits(), now: Duration = .zero) {
         self.init(limits: limits)
         _ = self.step(now: now)
         self.connected(1, now: now)
@@ -77,7 +77,7 @@ struct Conversation {
     ///   - gateway: receives the numbers written to a connection, and the identifier of the probe after them.
     init(
         count: UInt64,
-        limits: ProviderLimits,
+        limits: BinaryLimits,
         gateway: @escaping (_ written: [UInt64], _ probe: UInt32?) -> Reply
     ) {
         self.session = ProviderSession(limits: limits)

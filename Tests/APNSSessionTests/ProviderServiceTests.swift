@@ -37,7 +37,7 @@ import Testing
         ] as [(Duration?, [Double])]
     )
     func `after a burst of checkpoints, there is one in each interval`(pause: Duration?, expected: [Double]) {
-        var limits = ProviderLimits.service
+        var limits = BinaryLimits.service
         limits.verificationBurstCount = 3
         limits.verificationPause = pause
         var session = ProviderSession(written: 1, limits: limits)
@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test func `a requested checkpoint is made when there is nothing more to write, whatever the interval`() {
-        var limits = ProviderLimits.service
+        var limits = BinaryLimits.service
         limits.verificationDelay = .seconds(3600)
         var session = ProviderSession(written: 3, limits: limits)
         session.checkpoint()
@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test func `too many invalid tokens in a row slow it down until one is accepted`() {
-        var limits = ProviderLimits.service
+        var limits = BinaryLimits.service
         limits.invalidTokenRunCountMax = 2
         var writtenCounts: [Int] = []
         var conversation = Conversation(count: 10, limits: limits) { written, probe in

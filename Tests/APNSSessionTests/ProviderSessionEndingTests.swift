@@ -12,7 +12,7 @@ import Testing
 
     @Test(arguments: zip([-1, 0, 1, 2, 3, 9, 10, 11, 1000], [0, 0, 100, 200, 400, 25_600, 30_000, 30_000, 30_000]))
     func `the delay doubles up to its limit, with jitter over its second half`(failures: Int, milliseconds: Int) {
-        let backoff = ProviderLimits().backoff
+        let backoff = BinaryLimits().backoff
         let whole = Duration.milliseconds(milliseconds)
         #expect(backoff.delay(failures: failures, jitter: 1) == whole)
         #expect(backoff.delay(failures: failures, jitter: 0) == whole / 2)
@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test func `failed connections are retried with increasing delays, and finally given up`() {
-        var session = ProviderSession(limits: ProviderLimits { $0.fruitlessConnectionCountMax = 5 })
+        var session = ProviderSession(limits: BinaryLimits { $0.fruitlessConnectionCountMax = 5 })
         var now = Duration.zero
         for (failure, delay) in [0, 100, 200, 400].enumerated() {
             let number = ConnectionNumber(rawValue: UInt64(failure) + 1)
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test func `a verified outcome resets the count of failures`() {
-        var session = ProviderSession(limits: ProviderLimits { $0.fruitlessConnectionCountMax = 2 })
+        var session = ProviderSession(limits: BinaryLimits { $0.fruitlessConnectionCountMax = 2 })
         #expect(session.step(now: .zero) == .connect(1))
         session.closed(1, now: .zero, jitter: 1)
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 0..<100_000, firstIdentifier: 1))
@@ -59,7 +59,7 @@ import Testing
     @Test(arguments: [true, false])
     func `a permanent failure of the replacement stops when what was written is verified`(isClosed: Bool) {
         var session = ProviderSession(written: 3)
-        session.storeIsFull = true
+        session.isStoreFull = true
         #expect(session.step(now: .zero) == .connect(2))
         if isClosed {
             session.connected(2, now: .zero)
@@ -67,7 +67,7 @@ import Testing
         } else {
             session.closed(2, permanently: true, now: .zero, jitter: 1)
         }
-        session.storeIsFull = false
+        session.isStoreFull = false
         #expect(session.step(now: .zero) == .probe(1, identifier: 4))
         session.receive(.missingDeviceToken, 4, on: 1)
         #expect(session.takeSettlements() == [Settlement(0..<3, .accepted, attempts: 1)])
@@ -79,7 +79,7 @@ import Testing
     @Test func `a permanent failure of the replacement stops when the current one fails, too`() {
         var session = ProviderSession(written: 3)
         session.sent(1, before: 3)
-        session.storeIsFull = true
+        session.isStoreFull = true
         #expect(session.step(now: .zero) == .connect(2))
         session.closed(2, permanently: true, now: .zero, jitter: 1)
         session.die(1)
@@ -97,7 +97,7 @@ import Testing
 
     @Test(arguments: DeliveryPolicy.allCases)
     func `any other permanent end leaves what had been sent indeterminate`(policy: DeliveryPolicy) {
-        var session = ProviderSession(written: 5, limits: ProviderLimits { $0.policy = policy })
+        var session = ProviderSession(written: 5, limits: BinaryLimits { $0.policy = policy })
         session.sent(1, before: 3)
         session.closed(1, permanently: true, now: .zero, jitter: 1)
         #expect(session.takeSettlements().map(\.outcome) == [.indeterminate(nil), .unsent(nil)])
@@ -120,7 +120,7 @@ import Testing
 
     @Test(arguments: [0, 3] as [UInt64])
     func `first connections that are closed without an answer mean refused`(count: UInt64) {
-        var session = ProviderSession(limits: ProviderLimits { $0.policy = .atMostOnce })
+        var session = ProviderSession(limits: BinaryLimits { $0.policy = .atMostOnce })
         var now = Duration.zero
         for number in 1...5 as ClosedRange<UInt64> {
             let connection = ConnectionNumber(rawValue: number)
@@ -138,7 +138,7 @@ import Testing
     }
 
     @Test func `a gateway that always announces a shutdown is unavailable, not refusing`() {
-        var session = ProviderSession(limits: ProviderLimits { $0.policy = .atMostOnce })
+        var session = ProviderSession(limits: BinaryLimits { $0.policy = .atMostOnce })
         var now = Duration.zero
         var answeredCount = 0
         var ending: ProviderEnding?
@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test func `a closed idle connection is not a failure, and is reopened only when there is something to send`() {
-        var session = ProviderSession(limits: ProviderLimits { $0.refusedConnectionCountMax = 1 })
+        var session = ProviderSession(limits: BinaryLimits { $0.refusedConnectionCountMax = 1 })
         #expect(session.step(now: .zero) == .connect(1))
         session.connected(1, now: .zero)
         session.supply(.waiting)
@@ -185,7 +185,7 @@ import Testing
     // MARK: Rule 8
 
     @Test func `invalid tokens in a row, with none accepted, stop the run`() {
-        let limits = ProviderLimits { $0.invalidTokenRunCountMax = 3 }
+        let limits = BinaryLimits { $0.invalidTokenRunCountMax = 3 }
         var conversation = Conversation(count: 10, limits: limits) { _, _ in .answer(ErrorResponse(.invalidToken, 1)) }
         #expect(conversation.run() == .tooManyInvalidTokens)
         #expect(
@@ -199,7 +199,7 @@ import Testing
     }
 
     @Test func `an accepted one resets the count of invalid tokens`() {
-        let limits = ProviderLimits { $0.invalidTokenRunCountMax = 2 }
+        let limits = BinaryLimits { $0.invalidTokenRunCountMax = 2 }
         var conversation = Conversation(count: 10, limits: limits) { written, probe in
             if let index = written.firstIndex(where: { $0 % 2 == 1 }) {
                 return .answer(ErrorResponse(.invalidToken, UInt32(index + 1)))
@@ -211,7 +211,7 @@ import Testing
     }
 
     @Test func `without a limit any number of invalid tokens is sent`() {
-        let limits = ProviderLimits { $0.invalidTokenRunCountMax = 0 }
+        let limits = BinaryLimits { $0.invalidTokenRunCountMax = 0 }
         var conversation = Conversation(count: 200, limits: limits) { _, probe in
             .answer(ErrorResponse(probe == nil ? .invalidToken : .missingDeviceToken, 1))
         }
@@ -257,7 +257,7 @@ import Testing
 
     @Test func `abandoned, every connection is closed before the end`() {
         var session = ProviderSession(written: 3)
-        session.storeIsFull = true
+        session.isStoreFull = true
         #expect(session.step(now: .zero) == .connect(2))
         session.abandon()
         #expect(session.step(now: .zero) == .close(2))
@@ -288,7 +288,7 @@ import Testing
 
     @Test func `an empty window is a programming error`() async {
         await #expect(processExitsWith: .failure) {
-            _ = ProviderSession(limits: ProviderLimits { $0.windowCount = 0 })
+            _ = ProviderSession(limits: BinaryLimits { $0.windowCount = 0 })
         }
     }
 

@@ -8,7 +8,7 @@ import Testing
 ///
 /// Method: one line per event and what it settles.
 @Suite struct ProviderSessionResponseTests {
-    static let atMostOnce = ProviderLimits { $0.policy = .atMostOnce }
+    static let atMostOnce = BinaryLimits { $0.policy = .atMostOnce }
 
     // MARK: Rule 4
 
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test func `the replacement begins after the rejected one`() {
-        var session = ProviderSession(written: 2, limits: ProviderLimits { $0.windowCount = 4 })
+        var session = ProviderSession(written: 2, limits: BinaryLimits { $0.windowCount = 4 })
         #expect(session.step(now: .zero) == .connect(2))
         session.connected(2, now: .zero)
         session.receive(.invalidToken, 1, on: 1)
@@ -73,7 +73,7 @@ import Testing
         identifier: UInt32,
         offender: UInt64
     ) {
-        let limits = ProviderLimits { $0.checkpointIntervalMin = .zero }
+        let limits = BinaryLimits { $0.checkpointIntervalMin = .zero }
         var conversation = Conversation(count: 16, limits: limits) { written, probe in
             if written.contains(offender) { return .answer(ErrorResponse(.invalidToken, identifier)) }
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
@@ -85,7 +85,7 @@ import Testing
             let expected =
                 settlement.numbers.contains(offender) ? DeliveryOutcome.rejected(.binary(.invalidToken)) : .accepted
             #expect(settlement.outcome == expected)
-            #expect(settlement.possibleDuplicate)
+            #expect(settlement.isPossibleDuplicate)
         }
         #expect(conversation.settlements.contains { $0.numbers == offender..<(offender + 1) })
         #expect(conversation.settlements.map(\.numbers.count).reduce(0, +) == 16)
@@ -101,7 +101,7 @@ import Testing
 
     @Test(arguments: DeliveryPolicy.allCases)
     func `an unidentified answer means the only one`(policy: DeliveryPolicy) {
-        var session = ProviderSession(written: 1, limits: ProviderLimits { $0.policy = policy })
+        var session = ProviderSession(written: 1, limits: BinaryLimits { $0.policy = policy })
         session.sent(1, before: 1)
         session.receive(.invalidToken, 0, on: 1)
         #expect(session.takeSettlements() == [Settlement(0..<1, .rejected(.binary(.invalidToken)), attempts: 1)])
@@ -137,7 +137,7 @@ import Testing
     }
 
     @Test func `status 1 is retried after a delay, even on an open replacement`() {
-        var session = ProviderSession(written: 2, limits: ProviderLimits { $0.windowCount = 4 })
+        var session = ProviderSession(written: 2, limits: BinaryLimits { $0.windowCount = 4 })
         #expect(session.step(now: .zero) == .connect(2))
         session.connected(2, now: .zero)
         session.sent(1, before: 2)
@@ -148,7 +148,7 @@ import Testing
     }
 
     @Test func `status 1 for one does not use up the attempts of the next`() {
-        let limits = ProviderLimits { $0.checkpointIntervalMin = .zero }
+        let limits = BinaryLimits { $0.checkpointIntervalMin = .zero }
         var failures: [UInt64: Int] = [:]
         var conversation = Conversation(count: 4, limits: limits) { written, probe in
             for (index, number) in written.enumerated() where failures[number, default: 0] < 3 {
@@ -158,7 +158,7 @@ import Testing
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
         }
         #expect(conversation.run() == .completed)
-        #expect(conversation.settlements.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
+        #expect(conversation.settlements.allSatisfy { $0.outcome == .accepted && !$0.isPossibleDuplicate })
         #expect(failures == [0: 3, 1: 3, 2: 3, 3: 3])
     }
 
@@ -226,7 +226,7 @@ import Testing
     }
 
     @Test func `one that is lost alone too many times is given up, and the rest continue`() {
-        let limits = ProviderLimits { $0.checkpointIntervalMin = .zero }
+        let limits = BinaryLimits { $0.checkpointIntervalMin = .zero }
         var conversation = Conversation(count: 20, limits: limits) { written, probe in
             if written.contains(3) { return .end }
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
@@ -237,7 +237,7 @@ import Testing
     }
 
     @Test func `without identifiers, bisection finds the one that the gateway closes on`() {
-        let limits = ProviderLimits {
+        let limits = BinaryLimits {
             $0.checkpointIntervalMin = .zero
             $0.hasNoIdentifiers = true
         }

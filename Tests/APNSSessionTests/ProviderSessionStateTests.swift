@@ -14,7 +14,7 @@ import Testing
         case probedWithStandby, waitingToRetry, suspicious, supplyEnded, abandoned, finished
 
         var session: ProviderSession {
-            var session = ProviderSession(written: 8, limits: ProviderLimits { $0.windowCount = 16 })
+            var session = ProviderSession(written: 8, limits: BinaryLimits { $0.windowCount = 16 })
             switch self {
             case .new: return ProviderSession()
             case .connecting:
@@ -76,8 +76,8 @@ import Testing
             case .available: session.supply(.available)
             case .waiting: session.supply(.waiting)
             case .ended: session.supply(.ended)
-            case .storeFull: session.storeIsFull = true
-            case .storeFree: session.storeIsFull = false
+            case .storeFull: session.isStoreFull = true
+            case .storeFree: session.isStoreFull = false
             case .step: _ = session.step(now: .seconds(1))
             case .stepLater: _ = session.step(now: .seconds(3600))
             case .abandon: session.abandon()

@@ -78,7 +78,7 @@ import Testing
     // MARK: Rule 2
 
     @Test func `a full window accepts no more, opens the replacement at its half, and is probed`() {
-        var session = ProviderSession(written: 2, limits: ProviderLimits { $0.windowCount = 4 })
+        var session = ProviderSession(written: 2, limits: BinaryLimits { $0.windowCount = 4 })
         #expect(session.step(now: .zero) == .connect(2))
         #expect(session.step(now: .zero) == .write(1, numbers: 2..<4, firstIdentifier: 3))
         session.wrote(2, now: .zero)
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func `a window of one probes after each`() {
-        let limits = ProviderLimits {
+        let limits = BinaryLimits {
             $0.windowCount = 1
             $0.checkpointIntervalMin = .zero
         }
@@ -146,7 +146,7 @@ import Testing
     }
 
     @Test func `checkpoints keep their minimum interval`() {
-        var session = ProviderSession(written: 2, limits: ProviderLimits { $0.windowCount = 2 })
+        var session = ProviderSession(written: 2, limits: BinaryLimits { $0.windowCount = 2 })
         #expect(session.step(now: .zero) == .connect(2))
         session.connected(2, now: .zero)
         #expect(session.step(now: .zero) == .probe(1, identifier: 3))
@@ -160,7 +160,7 @@ import Testing
 
     @Test func `a full store accepts no more and is probed`() {
         var session = ProviderSession(written: 3)
-        session.storeIsFull = true
+        session.isStoreFull = true
         #expect(session.step(now: .zero) == .connect(2))
         #expect(session.step(now: .zero) == .wait(until: nil))
         session.connected(2, now: .zero)
@@ -168,14 +168,14 @@ import Testing
         session.receive(.missingDeviceToken, 4, on: 1)
         #expect(session.step(now: .zero) == .close(1))
         #expect(session.step(now: .zero) == .wait(until: nil))
-        session.storeIsFull = false
+        session.isStoreFull = false
         #expect(session.step(now: .zero) == .write(2, numbers: 3..<100_003, firstIdentifier: 1))
     }
 
     @Test func `a full store does not prevent resending`() {
         var session = ProviderSession(written: 3)
         session.die(1)
-        session.storeIsFull = true
+        session.isStoreFull = true
         #expect(session.step(now: .zero) == .connect(2))
         session.connected(2, now: .zero)
         #expect(session.step(now: .zero) == .write(2, numbers: 0..<3, firstIdentifier: 1))
@@ -191,19 +191,19 @@ import Testing
 
     @Test func `a replacement that cannot be opened does not prevent probing`() {
         var session = ProviderSession(written: 3)
-        session.storeIsFull = true
+        session.isStoreFull = true
         #expect(session.step(now: .zero) == .connect(2))
         session.closed(2, now: .zero, jitter: 1)
         #expect(session.step(now: .zero) == .probe(1, identifier: 4))
         session.receive(.missingDeviceToken, 4, on: 1)
-        session.storeIsFull = false
+        session.isStoreFull = false
         #expect(session.step(now: .zero) == .close(1))
         #expect(session.step(now: .zero) == .connect(3))
     }
 
     @Test func `a replacement that fails while it waits does not prevent probing`() {
         var session = ProviderSession(written: 3)
-        session.storeIsFull = true
+        session.isStoreFull = true
         #expect(session.step(now: .zero) == .connect(2))
         session.connected(2, now: .zero)
         session.die(2)
@@ -212,7 +212,7 @@ import Testing
 
     @Test func `a replacement that answers before it was written to is closed`() {
         var session = ProviderSession(written: 3)
-        session.storeIsFull = true
+        session.isStoreFull = true
         #expect(session.step(now: .zero) == .connect(2))
         session.connected(2, now: .zero)
         session.receive(.shutdown, 0, on: 2)
@@ -223,7 +223,7 @@ import Testing
 
     @Test func `the replacement is used while it is still being opened`() {
         var session = ProviderSession(written: 3)
-        session.storeIsFull = true
+        session.isStoreFull = true
         #expect(session.step(now: .zero) == .connect(2))
         session.receive(.invalidToken, 1, on: 1)
         #expect(session.step(now: .zero) == .close(1))
@@ -267,9 +267,9 @@ import Testing
     }
 }
 
-extension ProviderLimits {
+extension BinaryLimits {
     /// The defaults with changes.
-    init(_ change: (inout ProviderLimits) -> Void) {
+    init(_ change: (inout BinaryLimits) -> Void) {
         self.init()
         change(&self)
     }

@@ -31,7 +31,7 @@ struct ProviderWalk {
 
     init(seed: UInt64, life: ProviderLife = .batch, wrongRule: WrongRule? = nil, isSentEndTooLow: Bool = false) {
         var random = SplitMix64(seed: seed)
-        var limits = life == .batch ? ProviderLimits() : .service
+        var limits = life == .batch ? BinaryLimits() : .service
         limits.policy = random.chance(50) ? .atLeastOnce : .atMostOnce
         limits.windowCount = UInt64(1 + random.below(random.chance(50) ? 10 : 200))
         limits.invalidTokenRunCountMax = random.chance(90) ? 0 : 4
@@ -101,7 +101,7 @@ struct ProviderWalk {
         }
         self.roundCount += 1
         if self.random.chance(5) {
-            self.session.storeIsFull = self.random.chance(50) && self.session.settled < self.session.nextNumber
+            self.session.isStoreFull = self.random.chance(50) && self.session.settled < self.session.nextNumber
         }
         if self.session.limits.life == .service, self.random.chance(5) { self.session.checkpoint() }
         if self.random.chance(20) { self.settlements += self.session.takeSettlements() }
@@ -236,7 +236,9 @@ extension ProviderWalk {
 
     private func violation(_ number: UInt64, _ settlement: Settlement) -> String? {
         let processedCount = self.model.processed[number, default: 0]
-        if processedCount > 1, !settlement.possibleDuplicate { return "processed \(processedCount) times, not flagged" }
+        if processedCount > 1, !settlement.isPossibleDuplicate {
+            return "processed \(processedCount) times, not flagged"
+        }
         if processedCount > 1, self.session.limits.policy == .atMostOnce { return "processed \(processedCount) times" }
         if processedCount > settlement.attempts { return "processed in more than its \(settlement.attempts) attempts" }
         switch settlement.outcome {

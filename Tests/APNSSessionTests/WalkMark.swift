@@ -44,10 +44,10 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
     private static func checkpoint(_ session: ProviderSession) -> WalkMark {
         guard case .open(let open) = session.link else { return .checkpointAtEnd }
         if open.written == session.settled + session.limits.windowCount { return .checkpointWhenFull }
-        if session.limits.life == .service, session.supply == .available, !session.storeIsFull, !session.isCautious {
+        if session.limits.life == .service, session.supply == .available, !session.isStoreFull, !session.isCautious {
             return .checkpointBeforeMore
         }
-        if session.storeIsFull { return .checkpointWhenStoreFull }
+        if session.isStoreFull { return .checkpointWhenStoreFull }
         return session.supply == .waiting ? .checkpointWhenIdle : .checkpointAtEnd
     }
 

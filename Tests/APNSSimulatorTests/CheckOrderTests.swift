@@ -16,7 +16,7 @@ import Testing
 struct CheckOrderTests {
     typealias Fixture = SimulatorFixture
 
-    static let (keyIdentifier, teamIdentifier) = ("KEY0000001", "TEAM000001")
+    static let (keyID, teamID) = ("KEY0000001", "TEAM000001")
     static let signer = Result { try ES256PrivateKey(bytes: Fixture.provider.get().keyPEM) }
     static let untrusted = Result { try ES256PrivateKey(bytes: Fixture.gateway.get().keyPEM) }
 
@@ -45,10 +45,10 @@ struct CheckOrderTests {
     private static func configuration(
         _ simulator: Simulator,
         _ proof: Proof
-    ) throws -> PushConfiguration {
-        let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: simulator.pushPort)
+    ) throws -> HTTP2Configuration {
+        let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: simulator.http2Port)
         let trust = TLSTrust.pem(try Fixture.authority.get().certificatePEM)
-        var configuration = PushConfiguration(
+        var configuration = HTTP2Configuration(
             endpoint: endpoint,
             identity: try Fixture.provider.get().identity,
             trust: trust
@@ -58,8 +58,8 @@ struct CheckOrderTests {
             let signer = try proof == .key ? Self.signer.get() : Self.untrusted.get()
             let key = try ProviderTokenKey(
                 key: signer,
-                keyIdentifier: Self.keyIdentifier,
-                teamIdentifier: Self.teamIdentifier
+                keyID: Self.keyID,
+                teamID: Self.teamID
             )
             configuration.providerToken = ProviderTokenSource(key: key)
         }
@@ -77,7 +77,7 @@ struct CheckOrderTests {
     ) async throws -> [DeliveryOutcome] {
         let key = try Self.signer.get().publicKey
         var configuration = try Fixture.configuration()
-        configuration.push.tokenKeys = [Self.keyIdentifier: .init(key: key, teamIdentifier: Self.teamIdentifier)]
+        configuration.push.tokenKeys = [Self.keyID: .init(key: key, teamID: Self.teamID)]
         try change(&configuration)
         return try await Simulator.withRunning(configuration) { simulator in
             try await RequestClient.withClient(try Self.configuration(simulator, proof)) { client in
@@ -149,7 +149,7 @@ struct CheckOrderTests {
         let foreign = self.rejected(.deviceTokenNotForTopic)
         #expect(try await self.outcomes(sent, .key) == [foreign, foreign, foreign, dead])
         let limited = try await self.outcomes(sent, .key) { configuration in
-            configuration.push.tokenKeys[Self.keyIdentifier]?.topics = [Fixture.topic]
+            configuration.push.tokenKeys[Self.keyID]?.topics = [Fixture.topic]
         }
         #expect(limited == [self.rejected(.topicDisallowed), self.rejected(.topicDisallowed), foreign, dead])
     }

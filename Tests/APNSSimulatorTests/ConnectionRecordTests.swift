@@ -24,9 +24,9 @@ struct ConnectionRecordTests {
         }
         let closed = try await Simulator.withRunning(configuration) { simulator in
             var tls = try Fixture.client()
-            tls.maximumVersion = .tls1_2
+            tls.versionMax = .tls1_2
             _ = try await ScriptedProvider.withConnection(port: simulator.feedbackPort, tls: tls) { try await $0.end() }
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { client in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { client in
                 try await client.send("/3/device/00")
                 let record = try #require(simulator.connections.first { $0.listener == .http2 })
                 #expect(record.number == 1 && record.closedAt == nil && record.openedAt == 1_700_000_000_123)
@@ -60,7 +60,7 @@ struct ConnectionRecordTests {
             }
         }
         try await Simulator.withRunning(configuration) { simulator in
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { client in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { client in
                 try await client.send("/3/device/00")
                 try await ScriptedProvider.withConnection(port: simulator.gatewayPort, tls: try Fixture.client()) {
                     _ = $0

@@ -133,7 +133,7 @@ import Testing
             #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(7, 2))
             #expect(simulator.rejectedNotifications.map(\.reasonDetail) == ["a planned fault"])
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { push in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
                 let (first, second) = (
                     try await push.send(path), try await push.send(path, [("apns-push-type", "alert")])
                 )

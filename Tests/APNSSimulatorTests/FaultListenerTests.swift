@@ -19,17 +19,17 @@ struct FaultListenerTests {
     /// Runs a simulator with faults, and a client of its HTTP/2 listener.
     private func withClient<Value: Sendable>(
         _ faults: [Fault],
-        answerDurationMax: Duration = .seconds(20),
+        responseTimeout: Duration = .seconds(20),
         _ body: @escaping @Sendable (Simulator, RequestClient) async throws -> Value
     ) async throws -> Value {
         try await Simulator.withRunning(try Fixture.configuration(faults)) { simulator in
-            var configuration = PushConfiguration(
-                endpoint: HTTP2Endpoint(host: "127.0.0.1", port: simulator.pushPort),
+            var configuration = HTTP2Configuration(
+                endpoint: HTTP2Endpoint(host: "127.0.0.1", port: simulator.http2Port),
                 identity: try Fixture.provider.get().identity,
                 trust: .pem(try Fixture.authority.get().certificatePEM)
             )
             configuration.backoff.first = .milliseconds(5)
-            configuration.answerDurationMax = answerDurationMax
+            configuration.responseTimeout = responseTimeout
             return try await RequestClient.withClient(configuration) { try await body(simulator, $0) }
         }
     }
@@ -65,7 +65,7 @@ struct FaultListenerTests {
 
     @Test func `an ignored request has no response, and later ones have theirs`() async throws {
         let fault = Fault(at: .notification(1), .ignore)
-        try await self.withClient([fault], answerDurationMax: .milliseconds(300)) { simulator, client in
+        try await self.withClient([fault], responseTimeout: .milliseconds(300)) { simulator, client in
             let (first, second) = (try Self.request(1), try Self.request(2))
             async let unanswered = client.send(first)
             let answered = await client.send(second)

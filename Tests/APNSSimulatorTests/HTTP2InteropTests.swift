@@ -36,7 +36,7 @@ import Testing
         var apnsID: String?
     }
 
-    private static let (keyIdentifier, teamIdentifier) = ("SIMULATOR1", "TEAM000001")
+    private static let (keyID, teamID) = ("SIMULATOR1", "TEAM000001")
     private static let keyPEM = Result { try Fixture.authority.get().issueClient(topic: Fixture.topic).keyPEM }
 
     /// The service's responses for devices 1, 999, 101, 102 and 103 of the fixture, without the request identifier.
@@ -69,27 +69,27 @@ import Testing
         case .providerToken:
             let signer = try ProviderTokenKey(
                 key: key,
-                keyIdentifier: Self.keyIdentifier,
-                teamIdentifier: Self.teamIdentifier
+                keyID: Self.keyID,
+                teamID: Self.teamID
             )
             let token = try signer.token(issuedAt: Int64(Date().timeIntervalSince1970))
             options["provider-token"] = try folder.write("provider-token", Array(token.utf8))
             options["key"] = try folder.write("key.p8", Self.keyPEM.get())
-            options["key-id"] = Self.keyIdentifier
-            options["team-id"] = Self.teamIdentifier
+            options["key-id"] = Self.keyID
+            options["team-id"] = Self.teamID
         }
         let publicKey = try key.publicKey
         let configuration = try Fixture.configuration([]) {
             $0.push.tokenKeys = [
-                Self.keyIdentifier: .init(key: publicKey, teamIdentifier: Self.teamIdentifier, topics: [Fixture.topic])
+                Self.keyID: .init(key: publicKey, teamID: Self.teamID, topics: [Fixture.topic])
             ]
         }
         let known = options
         try await Simulator.withRunning(configuration) { simulator in
             let said =
                 client == .curl
-                ? try await Self.sendWithCurl(known, port: simulator.pushPort, to: expected.map(\.token))
-                : try await Self.send(client, known, port: simulator.pushPort)
+                ? try await Self.sendWithCurl(known, port: simulator.http2Port, to: expected.map(\.token))
+                : try await Self.send(client, known, port: simulator.http2Port)
             let withoutNames = said.map { line in
                 var line = line
                 line.apnsID = nil
@@ -161,7 +161,7 @@ import Testing
     /// The simulator's record of a notification.
     private static func recorded(_ notification: ReceivedNotification) -> Line {
         var line = Line(token: notification.token?.hexadecimal ?? "", status: 200)
-        line.apnsID = notification.requestIdentifier.map { "\($0)" }
+        line.apnsID = notification.apnsID.map { "\($0)" }
         guard case .http2(let rejection)? = notification.rejection else { return line }
         line.status = rejection.status
         line.reason = "\(rejection.reason)"

@@ -28,7 +28,7 @@ struct PushCheckTests {
         func authorization() throws -> String? {
             guard case .token(let identifier, let age, let isForged) = self else { return nil }
             let signer = try isForged ? otherSigner.get() : signer.get()
-            let key = try ProviderTokenKey(key: signer, keyIdentifier: identifier, teamIdentifier: "TEAM000001")
+            let key = try ProviderTokenKey(key: signer, keyID: identifier, teamID: "TEAM000001")
             return "bearer " + (try key.token(issuedAt: now - age))
         }
     }
@@ -149,7 +149,7 @@ struct PushCheckTests {
         {
             configuration.push.tokenKeys[identifier] = .init(
                 key: key,
-                teamIdentifier: team,
+                teamID: team,
                 topics: identifier == "KEY0000004" ? ["com.example.other"] : [Fixture.topic],
                 environment: environment
             )
@@ -168,7 +168,7 @@ struct PushCheckTests {
     }
 
     private static func send(_ request: Request, to simulator: Simulator) async throws -> String {
-        try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Self.tls(request.client)) { push in
+        try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Self.tls(request.client)) { push in
             if let before = request.before {
                 var headers = [("apns-topic", Fixture.topic)]
                 if let authorization = try before.authorization() { headers.append(("authorization", authorization)) }
@@ -245,7 +245,7 @@ struct PushCheckTests {
         let faults = reasons.indices.map { Fault(at: .notification(UInt64($0 + 1)), .reject(reason: reasons[$0])) }
         try await Simulator.withRunning(try Fixture.configuration(faults)) { simulator in
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { push in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
                 for reason in reasons {
                     let answer = try await push.send(path)
                     #expect(answer.text == "\(reason.status ?? 0) \(reason)")
@@ -262,7 +262,7 @@ struct PushCheckTests {
         let configuration = try Fixture.configuration { $0.push.idleTimeout = .milliseconds(100) }
         try await Simulator.withRunning(configuration) { simulator in
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { push in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
                 #expect(try await push.send(path).text == "200")
                 let farewell = try #require(try await push.farewell())
                 #expect(farewell.lastNumber == 1 && farewell.text == "{\"reason\":\"IdleTimeout\"}")
@@ -276,7 +276,7 @@ struct PushCheckTests {
         let configuration = try Fixture.configuration([late]) { $0.push.idleTimeout = .milliseconds(50) }
         try await Simulator.withRunning(configuration) { simulator in
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { push in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
                 let answer = try await push.send(path)
                 #expect(answer.text == "200")
             }
@@ -286,7 +286,7 @@ struct PushCheckTests {
     @Test func `a shutdown sends GOAWAY with its reason`() async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { push in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
                 #expect(try await push.send(path).text == "200")
                 simulator.push.stop()
                 let farewell = try #require(try await push.farewell())
@@ -301,7 +301,7 @@ struct PushCheckTests {
         ]
         try await Simulator.withRunning(try Fixture.configuration(faults)) { simulator in
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { push in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
                 #expect(try await push.send(path) == .reset(code: 7))
                 #expect(try await push.send(path).text == "200")
                 _ = try await push.start(path)
@@ -321,14 +321,14 @@ struct PushCheckTests {
         try await Simulator.withRunning(configuration) { simulator in
             let headers = [("apns-topic", Fixture.topic), ("authorization", try Self.good.authorization() ?? "")]
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Self.tls(Self.good)) { push in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Self.tls(Self.good)) { push in
                 // The effect of a response is sent after it, and before the next one.
                 for path in ["/3/device/00", path, path, "/3/device/00", path, path] {
                     try await push.send(path, headers)
                 }
                 #expect(push.limits == [1, 50, 1, 50])
             }
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { push in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
                 try await push.send(path)
                 #expect(push.limits == [1, 50])
             }

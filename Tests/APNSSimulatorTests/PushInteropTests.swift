@@ -51,8 +51,8 @@ struct PushInteropTests {
             guard self.proof == .providerToken else { return headers }
             let key = try ProviderTokenKey(
                 key: ES256PrivateKey(bytes: Fixture.provider.get().keyPEM),
-                keyIdentifier: "KEY0000001",
-                teamIdentifier: "TEAM000001"
+                keyID: "KEY0000001",
+                teamID: "TEAM000001"
             )
             let token = try key.token(issuedAt: Int64(Date().timeIntervalSince1970))
             return headers + ["authorization: bearer \(token)"]
@@ -66,7 +66,7 @@ struct PushInteropTests {
             body: String = "{\"aps\":{}}",
             _ options: [String] = []
         ) async throws -> String {
-            let address = "https://localhost:\(simulator.pushPort)\(path)"
+            let address = "https://localhost:\(simulator.http2Port)\(path)"
             var arguments = options + (try self.headers(headers)).flatMap { ["-H", $0] }
             switch self.tool {
             case .curl:
@@ -104,7 +104,7 @@ struct PushInteropTests {
         var configuration = try Fixture.configuration(faults)
         configuration.push.tokenKeys["KEY0000001"] = .init(
             key: try ES256PrivateKey(bytes: Fixture.provider.get().keyPEM).publicKey,
-            teamIdentifier: "TEAM000001",
+            teamID: "TEAM000001",
             topics: [Fixture.topic]
         )
         return configuration

@@ -24,8 +24,8 @@ struct PushListenerTests {
     ) async throws -> [DeliveryOutcome] {
         let configuration = try Fixture.configuration(faults)
         return try await Simulator.withRunning(configuration) { simulator in
-            var client = PushConfiguration(
-                endpoint: HTTP2Endpoint(host: "127.0.0.1", port: simulator.pushPort),
+            var client = HTTP2Configuration(
+                endpoint: HTTP2Endpoint(host: "127.0.0.1", port: simulator.http2Port),
                 identity: try Fixture.provider.get().identity,
                 trust: .pem(try Fixture.authority.get().certificatePEM)
             )
@@ -55,7 +55,7 @@ struct PushListenerTests {
             let count = simulator.receivedCount(of: try Fixture.token(1))
             #expect(count == 1)
             let last = try #require(simulator.receivedNotifications.last)
-            #expect(last.topic == Fixture.topic && last.requestIdentifier != nil && last.pushType == .alert)
+            #expect(last.topic == Fixture.topic && last.apnsID != nil && last.pushType == .alert)
         }
         #expect(
             outcomes == [
@@ -95,7 +95,7 @@ struct PushListenerTests {
         async throws
     {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { client in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { client in
                 let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
                 let headers = [
                     ("apns-priority", "5"), ("apns-push-type", "alert"), ("apns-expiration", "4000000000"),
@@ -110,7 +110,7 @@ struct PushListenerTests {
             let refused = try #require(simulator.rejectedNotifications.first)
             #expect(refused.payloadByteCount == 20_006 && refused.payload.count == 5120)
             #expect(refused.payloadText.hasPrefix("{\"a\":\"xxx"))
-            #expect(refused.priority == 5 && refused.pushType == .alert && refused.collapseIdentifier == "one")
+            #expect(refused.priority == 5 && refused.pushType == .alert && refused.collapseID == "one")
             #expect(refused.expiry == .at(secondsSince1970: 4_000_000_000))
             #expect(simulator.statistics.rejectedCount == 2 && simulator.statistics.deadCount == 0)
         }

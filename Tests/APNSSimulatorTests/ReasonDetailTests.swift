@@ -57,7 +57,7 @@ import Testing
                 _ = try await Fixture.send(try Fixture.message(1, to: device, payload: payload), to: simulator)
             }
             let path = "/3/device/"
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { push in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
                 for device in [999, 101] { _ = try await push.send(path + (try Fixture.token(device)).hexadecimal) }
                 _ = try await push.send(path + "00", [("apns-priority", "7")])
             }
@@ -83,7 +83,7 @@ import Testing
                 let isRefused = environment == .sandbox
                 let tls = try Fixture.client(topic: topic)
                 let path = "/3/device/" + (try Fixture.token(900)).hexadecimal
-                try await RawPushClient.withConnection(port: simulator.pushPort, tls: tls) { push in
+                try await RawPushClient.withConnection(port: simulator.http2Port, tls: tls) { push in
                     let answer = try await push.send(path)
                     #expect(answer.text == (isRefused ? "403 BadCertificateEnvironment" : "200"))
                 }

@@ -41,8 +41,8 @@ struct ReceivedNotificationTests {
         _ simulator: Simulator,
         _ body: @escaping @Sendable (RequestClient) async throws -> Value
     ) async throws -> Value {
-        let configuration = PushConfiguration(
-            endpoint: HTTP2Endpoint(host: "127.0.0.1", port: simulator.pushPort),
+        let configuration = HTTP2Configuration(
+            endpoint: HTTP2Endpoint(host: "127.0.0.1", port: simulator.http2Port),
             identity: try Fixture.provider.get().identity,
             trust: .pem(try Fixture.authority.get().certificatePEM)
         )
@@ -62,7 +62,7 @@ struct ReceivedNotificationTests {
             #expect(received.payload == Array(received.payloadText.utf8))
             #expect(received.topic == Fixture.topic && received.priority == 5)
             #expect(received.expiry == .at(secondsSince1970: 1_700_000_000))
-            #expect(received.identifier == 7 && received.requestIdentifier == nil && received.pushType == nil)
+            #expect(received.identifier == 7 && received.apnsID == nil && received.pushType == nil)
             #expect(received.connectionNumber == 1 && received.notificationNumber == 1 && !received.isDead)
             #expect(received.timestamp == 1_700_000_000_123)
             #expect(received.isAccepted && received.duration.map { $0 > .zero && $0 < .seconds(20) } == true)
@@ -110,12 +110,12 @@ struct ReceivedNotificationTests {
                 request.pushType = .background
                 request.priority = 5
                 request.expiry = .immediately
-                request.collapseIdentifier = "score"
+                request.collapseID = "score"
                 #expect(await client.send(request) == .accepted)
                 let received = try await simulator.next(for: request.token, within: .seconds(20))
-                #expect(received.listener == .http2 && received.requestIdentifier == request.identifier)
+                #expect(received.listener == .http2 && received.apnsID == request.apnsID)
                 #expect(received.pushType == .background && received.priority == 5 && received.expiry == .immediately)
-                #expect(received.collapseIdentifier == "score" && received.identifier == nil)
+                #expect(received.collapseID == "score" && received.identifier == nil)
                 #expect(received.topic == Fixture.topic && received.payloadText == "{\"aps\":{}}")
                 // The system's clock: after 2025, and before 2100.
                 #expect((1_735_000_000_000..<4_100_000_000_000).contains(received.timestamp))

@@ -45,7 +45,7 @@ struct ServicePolicyTests {
             _ = try await Fixture.send(dead, to: simulator)
             #expect(try await self.isAnswered(simulator))
             let client = try Fixture.client()
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: client) { push in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: client) { push in
                 let path = try Self.path(1)
                 #expect(try await push.send(path).text == "200")
                 simulator.revoke(fingerprint.uppercased())
@@ -89,7 +89,7 @@ struct ServicePolicyTests {
             let other = TLSConfiguration.client(identity: revoked.identity, trust: trust)
             for (tls, text) in [(other, "403 BadCertificate"), (try Fixture.client(), "200")] {
                 #expect(try await self.isAnswered(simulator, tls) == (text == "200"))
-                try await RawPushClient.withConnection(port: simulator.pushPort, tls: tls) {
+                try await RawPushClient.withConnection(port: simulator.http2Port, tls: tls) {
                     let answer = try await $0.send(try Self.path(1))
                     #expect(answer.text == text)
                 }
@@ -110,7 +110,7 @@ struct ServicePolicyTests {
                 let identity = try authority.issueClient(topic: Fixture.topic, environments: kinds).identity
                 let tls = TLSConfiguration.client(identity: identity, trust: trust)
                 #expect(try await self.isAnswered(simulator, tls) == isAllowed)
-                try await RawPushClient.withConnection(port: simulator.pushPort, tls: tls) {
+                try await RawPushClient.withConnection(port: simulator.http2Port, tls: tls) {
                     let answer = try await $0.send(try Self.path(999))
                     #expect(answer.text == (isAllowed ? "200" : "403 BadCertificateEnvironment"))
                     // Only the sandbox adds apns-unique-id.
@@ -148,7 +148,7 @@ struct ServicePolicyTests {
             $0.deviceRateLimit = RateLimit(countMax: 2, in: .seconds(1))
         }
         try await Simulator.withRunning(configuration) { simulator in
-            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { push in
+            try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
                 var texts: [String] = []
                 for device in [1, 1, 1, 2] { texts.append(try await push.send(try Self.path(device)).text) }
                 now.change { $0 += 1000 }

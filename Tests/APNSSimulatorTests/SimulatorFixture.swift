@@ -35,7 +35,7 @@ enum SimulatorFixture {
         )
         var configuration = try SimulatorConfiguration(tls: tls, devices: devices)
         configuration.faults = faults
-        configuration.listener.maximumVersion = .tls1_3
+        configuration.listener.versionMax = .tls1_3
         change(&configuration)
         return configuration
     }

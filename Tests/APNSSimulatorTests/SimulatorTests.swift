@@ -127,19 +127,19 @@ struct SimulatorTests {
     @Test func `a simulator applies its TLS configuration at all listeners`() async throws {
         let authority = try CertificateAuthority()
         var tls = try authority.makeServerTLS(names: ["gateway.example.com"])
-        tls.minimumVersion = .tls1_2
-        tls.maximumVersion = .tls1_2
+        tls.versionMin = .tls1_2
+        tls.versionMax = .tls1_2
         tls.cipherList = "ECDHE-ECDSA-AES128-GCM-SHA256"
         let configuration = try SimulatorConfiguration(tls: tls)
-        #expect(configuration.push.maximumVersion == .tls1_3)
+        #expect(configuration.push.versionMax == .tls1_3)
         var old = try authority.makeClientTLS(topic: Fixture.topic)
-        old.maximumVersion = .tls1_2
+        old.versionMax = .tls1_2
         old.cipherList = "ECDHE-ECDSA-AES256-GCM-SHA384"
         var good = old
         good.cipherList = nil
         let clients = (good: good, old: old)
         try await Simulator.withRunning(configuration) { simulator in
-            for port in [simulator.gatewayPort, simulator.feedbackPort, simulator.pushPort] {
+            for port in [simulator.gatewayPort, simulator.feedbackPort, simulator.http2Port] {
                 let isShaken = try await Self.isShaken(port, clients.good)
                 #expect(isShaken)
                 let isShakenAnyway = try await Self.isShaken(port, clients.old)

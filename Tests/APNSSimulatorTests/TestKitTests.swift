@@ -20,10 +20,10 @@ struct TestKitTests {
     @Test func `one import is enough to run a simulator, to send to it, and to see what arrived`() async throws {
         let authority = try CertificateAuthority()
         var tls = try authority.makeServerTLS()
-        tls.maximumVersion = .tls1_3
+        tls.versionMax = .tls1_3
         var configuration = try SimulatorConfiguration(tls: tls)
         configuration.environment = .production
-        configuration.listener.drainDuration = .milliseconds(100)
+        configuration.listener.drainTimeout = .milliseconds(100)
         configuration.faults = [
             Fault(at: .connection(2), .reject(.binary(.processingError)), report: FaultReport(identifier: .zero)),
             Fault(at: .always, .reject(.http2(PushRejection(status: 503, reason: .serviceUnavailable)))),

@@ -10,7 +10,7 @@ import Testing
         (DeliveryOutcome.InvalidReason.payloadEmpty, "the payload is empty"),
         (.payloadTooLong(byteCount: 5000, limit: 4096), "the payload has 5000 bytes, the limit is 4096"),
         (.topic, "the topic cannot be sent in a header"), (.pushType, "the push type cannot be sent in a header"),
-        (.collapseIdentifier, "the collapse identifier is too long, or cannot be sent in a header"),
+        (.collapseID, "the collapse identifier is too long, or cannot be sent in a header"),
     ])
     func `each reason has its text`(reason: DeliveryOutcome.InvalidReason, text: String) {
         #expect("\(reason)" == text)

@@ -77,7 +77,7 @@ import Testing
             .serviceResponse(answer), .other("of later"),
         ]
         let invalid: [DeliveryOutcome.InvalidReason] = [
-            .payloadEmpty, .payloadTooLong(byteCount: 5, limit: 4), .topic, .pushType, .collapseIdentifier,
+            .payloadEmpty, .payloadTooLong(byteCount: 5, limit: 4), .topic, .pushType, .collapseID,
             .pushTypeUnclear, .topicNotForPushType(.voip), .other("of later"),
         ]
         var outcomes: [DeliveryOutcome] = [

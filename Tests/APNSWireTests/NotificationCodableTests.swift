@@ -107,8 +107,8 @@ import Testing
         notification.priority = .conservingPower
         notification.pushType = .voip
         notification.topic = "a"
-        notification.collapseIdentifier = "b"
-        notification.identifier = PushIdentifier("123e4567-e89b-42d3-a456-426614174000")
+        notification.collapseID = "b"
+        notification.apnsID = PushIdentifier("123e4567-e89b-42d3-a456-426614174000")
         notification.expiry = .immediately
         #expect(
             try self.json(notification) == #"{"apnsID":"123e4567-e89b-42d3-a456-426614174000","collapseID":"b","#
@@ -263,8 +263,8 @@ private struct SeededValues {
         )
         notification.topic = self.optional { $0.text() }
         notification.pushType = self.optional { PushType(rawValue: $0.text()) }
-        notification.collapseIdentifier = self.optional { $0.text() }
-        notification.identifier = self.optional { PushIdentifier(using: &$0.random) }
+        notification.collapseID = self.optional { $0.text() }
+        notification.apnsID = self.optional { PushIdentifier(using: &$0.random) }
         return notification
     }
 }

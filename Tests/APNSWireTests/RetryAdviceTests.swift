@@ -77,7 +77,7 @@ import Testing
                 unsafe ResponseFields.Name(name).map { unsafe ResponseFields(nil, $0, value) }
             }
         }
-        #expect(fields?.uniqueIdentifier?.description == unique)
+        #expect(fields?.apnsUniqueID?.description == unique)
         #expect(fields?.retryAfter == delay)
     }
 }

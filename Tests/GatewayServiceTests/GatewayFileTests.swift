@@ -83,7 +83,7 @@ import Testing
         #expect(provider.service.port == 2197 && provider.service.connections == 3)
         #expect(
             provider.service.credentials
-                == .providerToken(key: "k", keyIdentifier: "ABCDEFGHIJ", teamIdentifier: "KLMNOPQRST")
+                == .providerToken(key: "k", keyID: "ABCDEFGHIJ", teamID: "KLMNOPQRST")
         )
         #expect(provider.retries.budget == .seconds(120) && provider.retries.givesUpUnknownUnkept)
         #expect(provider.requests.pushType == .omitted && provider.requests.passPushType == .background)

@@ -40,9 +40,9 @@ import Testing
     }
 
     @Test func `the name of a key's file has its identifier`() {
-        #expect(UpstreamCredentials.keyIdentifier(inPath: "keys/AuthKey_ABC123DEFG.p8") == "ABC123DEFG")
+        #expect(UpstreamCredentials.keyID(inPath: "keys/AuthKey_ABC123DEFG.p8") == "ABC123DEFG")
         for path in ["AuthKey_ABC.p8", "ABC123DEFG.p8", "AuthKey_ABC123DEFG.pem", "AuthKey_ABC123DEFG.p8/", ""] {
-            #expect(UpstreamCredentials.keyIdentifier(inPath: path) == (path.hasSuffix("/") ? "ABC123DEFG" : nil))
+            #expect(UpstreamCredentials.keyID(inPath: path) == (path.hasSuffix("/") ? "ABC123DEFG" : nil))
         }
     }
 

@@ -21,7 +21,7 @@ package enum ListenerFixture {
             clientTrust: .pem(try Self.authority.get().certificatePEM)
         )
         configuration.port = 0
-        configuration.maximumVersion = .tls1_3
+        configuration.versionMax = .tls1_3
         change(&configuration)
         return configuration
     }
@@ -33,7 +33,7 @@ package enum ListenerFixture {
     ) throws -> TLSConfiguration {
         let own = isAnonymous ? nil : try identity ?? Self.provider.get().identity
         var tls = TLSConfiguration.client(identity: own, trust: .pem(try Self.authority.get().certificatePEM))
-        tls.maximumVersion = version
+        tls.versionMax = version
         return tls
     }
 

@@ -88,8 +88,8 @@ struct OpenSSLPeerTests {
         _ change: (inout TLSConfiguration) -> Void = { _ in }
     ) throws -> TLSContext {
         var configuration = TLSConfiguration.client(trust: .file(self.files.authority))
-        configuration.minimumVersion = version.lowerBound
-        configuration.maximumVersion = version.upperBound
+        configuration.versionMin = version.lowerBound
+        configuration.versionMax = version.upperBound
         change(&configuration)
         return try TLSContext(configuration)
     }
@@ -290,8 +290,8 @@ struct OpenSSLPeerTests {
     ) async throws {
         let arguments = [Self.option(version), "-cert", self.files.client, "-servername", "localhost"]
         try await self.withClient(arguments + Self.old(version)) {
-            $0.minimumVersion = .tls1_0
-            $0.maximumVersion = .tls1_3
+            $0.versionMin = .tls1_0
+            $0.versionMax = .tls1_3
             $0.clientCertificates = .required
         } _: { tool, server in
             try await server.wait("handshake") { $0.isHandshakeDone }

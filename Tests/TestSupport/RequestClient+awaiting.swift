@@ -8,7 +8,7 @@ package import Logging
 extension RequestClient {
     /// Runs a client for the duration of a closure, and afterwards waits for all outcomes.
     package static func withClient<Value: Sendable>(
-        _ configuration: PushConfiguration,
+        _ configuration: HTTP2Configuration,
         logger: Logger = .current,
         _ body: @Sendable (RequestClient) async throws -> Value
     ) async throws -> Value {

@@ -23,10 +23,10 @@ struct BenchListener: AsyncParsableCommand {
         let identity = try TLSIdentity(contentsOf: self.certificate, key: self.key)
         var configuration = BinaryListenerConfiguration(identity: identity, clientTrust: .file(self.trust))
         configuration.port = 0
-        configuration.maximumVersion = self.tlsMax == "1.3" ? .tls1_3 : .tls1_2
+        configuration.versionMax = self.tlsMax == "1.3" ? .tls1_3 : .tls1_2
         // The same as that of the sink.
         configuration.cipherList = "ECDHE-RSA-AES128-GCM-SHA256:HIGH:!aNULL"
-        configuration.shutdownDuration = .seconds(5)
+        configuration.shutdownTimeout = .seconds(5)
         let backend = TakingBackend()
         try await Listener(configuration, backend: backend).withRunning { listener in
             print(try await listener.boundAddress.port ?? 0)

@@ -27,7 +27,7 @@ struct BenchPush: AsyncParsableCommand {
     @Option(help: "Payload length in bytes.") var payload = 100
 
     func run() async throws {
-        var configuration = PushConfiguration(
+        var configuration = HTTP2Configuration(
             endpoint: HTTP2Endpoint(host: self.host, port: self.port),
             identity: try TLSIdentity(contentsOf: self.certificate, key: self.key),
             trust: .file(self.trust)

@@ -31,7 +31,7 @@ struct BenchSend: AsyncParsableCommand {
     @Option var trust = ""
     @Option var count: UInt64 = 1_000_000
     @Option(help: "Number of concurrent calls.") var inFlight = 1000
-    @Option(help: "Maximum number of unverified notifications.") var window: UInt64 = ProviderLimits().windowCount
+    @Option(help: "Maximum number of unverified notifications.") var window: UInt64 = BinaryLimits().windowCount
 
     func run() async throws {
         guard self.surface != .encode else {
@@ -40,7 +40,7 @@ struct BenchSend: AsyncParsableCommand {
         }
         let identity = try TLSIdentity(contentsOf: self.certificate, key: self.key)
         let tls = TLSConfiguration.client(identity: identity, trust: .file(self.trust))
-        var configuration = ProviderConfiguration(endpoint: Endpoint(host: self.host, port: self.port), tls: tls)
+        var configuration = BinaryConfiguration(endpoint: Endpoint(host: self.host, port: self.port), tls: tls)
         configuration.limits.windowCount = self.window
         let watch = Watch()
         let accepted: UInt64
@@ -81,7 +81,7 @@ struct BenchSend: AsyncParsableCommand {
         print("{\"frames\": \(frameCount), \(figures)}")
     }
 
-    private func sendFromSource(_ configuration: ProviderConfiguration) async throws -> UInt64 {
+    private func sendFromSource(_ configuration: BinaryConfiguration) async throws -> UInt64 {
         let source = try CountingSource(count: self.count)
         try await BatchSender(configuration).run(source)
         return source.acceptedCount
@@ -102,7 +102,7 @@ struct BenchSend: AsyncParsableCommand {
         func makeAsyncIterator() -> Self { self }
     }
 
-    private func sendSequence(_ configuration: ProviderConfiguration) async throws -> UInt64 {
+    private func sendSequence(_ configuration: BinaryConfiguration) async throws -> UInt64 {
         let rows = Rows(notification: try CountingSource.notification(), count: self.count)
         return try await PushClient.withClient(.binary(configuration)) { client in
             var exceptionCount: UInt64 = 0
@@ -111,7 +111,7 @@ struct BenchSend: AsyncParsableCommand {
         }
     }
 
-    private func sendAndWait(_ configuration: ProviderConfiguration) async throws -> UInt64 {
+    private func sendAndWait(_ configuration: BinaryConfiguration) async throws -> UInt64 {
         var configuration = configuration
         configuration.limits.life = .service
         configuration.limits.verificationDelay = .milliseconds(5)

@@ -12,7 +12,7 @@ package struct ConnectionProbe: Sendable {
     private let endpoint: Endpoint
     private let proxy: Proxy?
     private let tls: TLSConfiguration
-    private let connectDurationMax: Duration
+    private let connectTimeout: Duration
     /// Why a connection failed, and what to do.
     private let describe: @Sendable (any Error) -> String
 
@@ -21,13 +21,13 @@ package struct ConnectionProbe: Sendable {
         endpoint: Endpoint,
         proxy: Proxy?,
         tls: TLSConfiguration,
-        connectDurationMax: Duration,
+        connectTimeout: Duration,
         describe: @escaping @Sendable (any Error) -> String
     ) {
         self.endpoint = endpoint
         self.proxy = proxy
         self.tls = tls
-        self.connectDurationMax = connectDurationMax
+        self.connectTimeout = connectTimeout
         self.describe = describe
     }
 
@@ -85,7 +85,7 @@ package struct ConnectionProbe: Sendable {
             role: .server,
             proxy: self.proxy,
             tls: self.tls,
-            connectDurationMax: self.connectDurationMax,
+            connectTimeout: self.connectTimeout,
             keepaliveDelay: nil
         )
         let eventLoop = MultiThreadedEventLoopGroup.singleton.any()

@@ -15,7 +15,7 @@ public struct DeadTokenPage: RandomAccessCollection, Sendable {
     public let firstSeen: Timestamp
     /// Whether some of these tokens may have been delivered before: an earlier drain left them in the spool, because
     /// its process ended or because the closure threw an error, or they follow an error within this drain.
-    public let possibleDuplicate: Bool
+    public let isPossibleDuplicate: Bool
 
     private let start: SpoolCursor
     private let tokenCountMax: Int
@@ -29,10 +29,10 @@ public struct DeadTokenPage: RandomAccessCollection, Sendable {
     }
 
     /// Creates a page of the next tokens of a segment.
-    init(_ start: SpoolCursor, tokenCountMax: Int, firstSeen: Int64, possibleDuplicate: Bool) {
+    init(_ start: SpoolCursor, tokenCountMax: Int, firstSeen: Int64, isPossibleDuplicate: Bool) {
         self.scope = start.scope
         self.firstSeen = Timestamp(secondsSince1970: firstSeen)
-        self.possibleDuplicate = possibleDuplicate
+        self.isPossibleDuplicate = isPossibleDuplicate
         self.start = start
         self.tokenCountMax = tokenCountMax
     }
@@ -107,12 +107,12 @@ public struct DeadTokenPage: RandomAccessCollection, Sendable {
 extension DeadTokenPage: CustomStringConvertible, CustomReflectable {
     /// The scope of the tokens; the tokens themselves are private data.
     public var description: String {
-        "dead tokens of \(self.scope)\(self.possibleDuplicate ? ", possibly repeated" : "")"
+        "dead tokens of \(self.scope)\(self.isPossibleDuplicate ? ", possibly repeated" : "")"
     }
 
     /// Contains nothing of the tokens.
     public var customMirror: Mirror {
-        Mirror(self, children: ["scope": self.scope, "possibleDuplicate": self.possibleDuplicate])
+        Mirror(self, children: ["scope": self.scope, "possibleDuplicate": self.isPossibleDuplicate])
     }
 }
 

@@ -82,7 +82,7 @@ public struct FeedbackClient: Sendable {
     ///
     /// A page is removed from the spool when `onPage` returns; return when its tokens are durable. So each token is
     /// delivered at least once: a page whose closure threw an error, or during which the process ended, is delivered
-    /// again by the next drain, marked as ``DeadTokenPage/possibleDuplicate``, and before any later page.
+    /// again by the next drain, marked as ``DeadTokenPage/isPossibleDuplicate``, and before any later page.
     ///
     /// When the task is cancelled, no more is read, but what was read is still delivered to `onPage`.
     ///
@@ -222,7 +222,7 @@ public struct FeedbackClient: Sendable {
             role: .feedbackService,
             proxy: self.configuration.proxy,
             tls: self.configuration.tls,
-            connectDurationMax: self.configuration.connectDurationMax,
+            connectTimeout: self.configuration.connectTimeout,
             keepaliveDelay: nil,
             receiveBufferByteCount: Self.receiveBufferByteCount
         )

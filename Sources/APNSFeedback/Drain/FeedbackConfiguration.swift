@@ -19,7 +19,7 @@ public struct FeedbackConfiguration: Sendable {
 
     /// The time without a byte after which the list is complete, for services that keep the connection open; 5 s by
     /// default, `nil` to wait for the service to close it.
-    public var silence: Duration? = .seconds(5)
+    public var idleTimeout: Duration? = .seconds(5)
 
     /// Whether the service must end its list with TLS's close_notify; `true` by default.
     ///
@@ -30,7 +30,7 @@ public struct FeedbackConfiguration: Sendable {
     public var requiresCloseNotify = true
 
     /// The maximum time for reading the list; 10 minutes by default.
-    public var deadline = Duration.seconds(600)
+    public var readTimeout = Duration.seconds(600)
 
     /// The maximum number of bytes to read, for a service that never ends its list; 256 MiB by default.
     ///
@@ -44,7 +44,7 @@ public struct FeedbackConfiguration: Sendable {
     public static let byteCountMaxDefault: UInt64 = 268_435_456
 
     /// The maximum time to open a TCP connection, including the proxy; 10 s by default.
-    public var connectDurationMax = Duration.seconds(10)
+    public var connectTimeout = Duration.seconds(10)
 
     /// The maximum number of tokens of a ``DeadTokenPage``; 10,000 by default.
     ///

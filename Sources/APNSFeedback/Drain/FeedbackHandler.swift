@@ -64,7 +64,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         self.receiver = receiver
         self.pool = pool
         self.ended = ended
-        self.deadline = .now() + TimeAmount(configuration.deadline)
+        self.deadline = .now() + TimeAmount(configuration.readTimeout)
     }
 
     private static func duration(_ time: NIODeadline) -> Duration { .nanoseconds(Int64(time.uptimeNanoseconds)) }
@@ -207,7 +207,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         switch event {
         case TLSUserEvent.handshakeCompleted:
             let reader = FeedbackReader(
-                silence: self.configuration.silence,
+                silence: self.configuration.idleTimeout,
                 deadline: FeedbackHandler.duration(self.deadline),
                 requiresCloseNotify: self.configuration.requiresCloseNotify,
                 byteCountMax: self.configuration.byteCountMax,

@@ -123,7 +123,7 @@ final class SpoolImport: Sendable {
             start,
             tokenCountMax: self.consumer.tokenCountMax,
             firstSeen: self.now,
-            possibleDuplicate: self.isFromEarlier || self.state.withLockedValue(\.isRefused)
+            isPossibleDuplicate: self.isFromEarlier || self.state.withLockedValue(\.isRefused)
         )
     }
 

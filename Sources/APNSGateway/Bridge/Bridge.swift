@@ -532,7 +532,7 @@ final class Bridge: Sendable {
     ) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
             LogKey.bridgeConnection: "\(delivery.origin.connection)", LogKey.message: "\(delivery.origin.number)",
-            LogKey.topic: "\(delivery.sender.list.topic)", LogKey.request: "\(delivery.request.identifier)",
+            LogKey.topic: "\(delivery.sender.list.topic)", LogKey.request: "\(delivery.request.apnsID)",
         ]
         metadata[LogKey.answer] = "\(Self.text(answer))"
         if let cause { metadata[LogKey.cause] = "\(cause.rawValue)" }

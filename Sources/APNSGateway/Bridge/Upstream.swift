@@ -48,7 +48,7 @@ public final class HTTP2Upstream: Upstream {
     /// - Throws: `ProviderError` of kind `configuration` for values out of range, of kind `tls` for certificates and
     ///   keys that cannot be used.
     public init(
-        _ configuration: PushConfiguration,
+        _ configuration: HTTP2Configuration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
     ) throws(ProviderError) {

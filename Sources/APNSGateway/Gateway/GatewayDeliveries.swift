@@ -88,8 +88,8 @@ final class GatewayDeliveries: Sendable {
         notification.priority = request.priority.flatMap { PushPriority(rawValue: $0) }
         notification.topic = request.topic
         notification.pushType = request.pushType
-        notification.collapseIdentifier = request.collapseIdentifier
-        notification.identifier = request.identifier
+        notification.collapseID = request.collapseID
+        notification.apnsID = request.apnsID
         let provider = GatewayProvider(name: delivery.name, topic: request.topic ?? "")
         let beganAt = ContinuousClock.now
         let outcome = await self.upstream.deliver(notification, from: provider)

@@ -44,7 +44,7 @@ public protocol GatewayUpstream: Sendable {
     /// Delivers one notification.
     ///
     /// Called for several notifications at a time, in no particular order. Further attempts for a notification, see
-    /// ``PushGatewayConfiguration/retries``, have the same `PushNotification.identifier`.
+    /// ``PushGatewayConfiguration/retries``, have the same `PushNotification.apnsID`.
     ///
     /// - Parameters:
     ///   - notification: the notification, with its topic and the inferred push type.

@@ -20,7 +20,7 @@ extension PushGateway: Service {}
 ///
 /// It listens while ``run()`` runs. On graceful shutdown and after ``stop()`` it accepts no more connections, tells
 /// providers which notifications were accepted, and waits for deliveries in progress, within
-/// `ListenerConfiguration.shutdownDuration`. On cancellation it ends immediately.
+/// `ListenerConfiguration.shutdownTimeout`. On cancellation it ends immediately.
 public final class PushGateway: Sendable {
     /// The maximum number of rows in one call of ``GatewayStore/save(_:)``.
     public static let savedRowCountMax = 1000
@@ -184,7 +184,7 @@ public final class PushGateway: Sendable {
     private func settle() async {
         guard !Task.isCancelled else { return }
         let idle = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: Void.self)
-        let timeout = TimeAmount(self.configuration.listener.shutdownDuration)
+        let timeout = TimeAmount(self.configuration.listener.shutdownTimeout)
         let timer = idle.futureResult.eventLoop.scheduleTask(in: timeout) { idle.succeed() }
         self.backend.whenIdle { self.store.whenIdle { idle.succeed() } }
         await withTaskCancellationHandler {

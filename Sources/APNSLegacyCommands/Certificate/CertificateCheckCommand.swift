@@ -162,7 +162,7 @@ struct CertificateCheckCommand: ConsoleCommand {
             endpoint: endpoint,
             proxy: try self.connection.proxyValue,
             tls: tls,
-            connectDurationMax: self.timeout.duration,
+            connectTimeout: self.timeout.duration,
             describe: { [tls] in Self.text($0, tls) }
         )
         return await probe.findings(now: now, warningDayCount: Int64(self.warnDays))

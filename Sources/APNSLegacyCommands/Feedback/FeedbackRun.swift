@@ -35,9 +35,9 @@ struct FeedbackRun {
                     key: key,
                     now: self.environment.now()
                 )
-                configuration.silence = self.silence
+                configuration.idleTimeout = self.silence
                 configuration.requiresCloseNotify = !self.command.withoutCloseNotify
-                configuration.deadline = self.command.deadline.duration
+                configuration.readTimeout = self.command.deadline.duration
                 configuration.byteCountMax = self.command.maxBytes
                 configuration.pageTokenCountMax = PurgeListSink.pageTokenCountMax
                 configuration.onRead = { [readByteCount] count in

@@ -327,7 +327,7 @@ struct GatewayInitCommand: ConsoleCommand {
                 try Self.require(UpstreamCredentials.isIdentifier($0) ? $0 : nil, "expected 10 letters and digits")
             }
         }
-        let key = try self.keyId ?? UpstreamCredentials.keyIdentifier(inPath: path) ?? ask("Key")
+        let key = try self.keyId ?? UpstreamCredentials.keyID(inPath: path) ?? ask("Key")
         if key == nil { missing.append("--key-id") }
         let team = try self.teamId ?? ask("Team")
         if team == nil { missing.append("--team-id") }
@@ -335,7 +335,7 @@ struct GatewayInitCommand: ConsoleCommand {
         guard [key, team].allSatisfy(UpstreamCredentials.isIdentifier) else {
             throw CommandFailure(.usage, "--key-id and --team-id: expected 10 letters and digits")
         }
-        return UpstreamCredentials(key: bytes, keyIdentifier: key, teamIdentifier: team)
+        return UpstreamCredentials(key: bytes, keyID: key, teamID: team)
     }
 }
 

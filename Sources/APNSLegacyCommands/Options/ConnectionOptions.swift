@@ -32,7 +32,7 @@ struct ConnectionOptions: ParsableArguments, Sendable {
     func tls(_ identity: TLSIdentity?, trust: String?) throws -> TLSConfiguration {
         if let trust { try IdentityFiles.checkTrust(trust) }
         var configuration = TLSConfiguration.client(identity: identity, trust: trust.map { .file($0) } ?? .system)
-        configuration.minimumVersion = try self.tlsVersion
+        configuration.versionMin = try self.tlsVersion
         configuration.acceptsCommonName = self.allowCommonName
         return configuration
     }

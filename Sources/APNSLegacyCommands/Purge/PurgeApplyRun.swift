@@ -37,7 +37,7 @@ struct PurgeApplyRun {
         application.fractionMax = self.command.change.maxFraction ?? application.fractionMax
         application.batchRowCountMax = self.command.change.batch ?? application.batchRowCountMax
         application.isDryRun = self.command.change.dryRun
-        if let wait = self.command.change.lockWait { application.lockWait = .seconds(wait.seconds) }
+        if let wait = self.command.change.lockWait { application.lockTimeout = .seconds(wait.seconds) }
         self.warnOfRules()
         let start = ContinuousClock.now
         let report = try await self.run(application, list)

@@ -123,7 +123,7 @@ struct QuickstartRun {
     ) async throws {
         self.printIntroduction(batch, port: simulator.gatewayPort)
         let endpoint = Endpoint(host: "localhost", port: simulator.gatewayPort)
-        let outcomeCounts = try await self.send(batch, ProviderConfiguration(endpoint: endpoint, tls: tls), logger)
+        let outcomeCounts = try await self.send(batch, BinaryConfiguration(endpoint: endpoint, tls: tls), logger)
         try self.show(batch)
         try self.compare(outcomeCounts, simulator.statistics)
         let feedback = FeedbackConfiguration(
@@ -141,7 +141,7 @@ struct QuickstartRun {
 
     private func send(
         _ batch: SampleBatch,
-        _ configuration: ProviderConfiguration,
+        _ configuration: BinaryConfiguration,
         _ logger: Logger
     ) async throws -> OutcomeCounts {
         try Data(batch.lines.map { $0 + "\n" }.joined().utf8).write(to: self.folder.appending(path: "batch.jsonl"))

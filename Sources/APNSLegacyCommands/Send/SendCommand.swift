@@ -230,7 +230,7 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
     var delivery = DeliveryPolicy.atLeastOnce
 
     @Option(help: .value("number", "Notifications that may wait for their outcome at a time."))
-    var window = ProviderLimits().windowCount
+    var window = BinaryLimits().windowCount
 
     @Option(
         help: .value("number", "Stop after this many failed connections in a row; pauses between them grow.")
@@ -243,10 +243,10 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
     @Option(
         help: .value("number", "Stop after this many invalid tokens in a row, with nothing accepted; 0: never.")
     )
-    var stopAfterInvalidTokens = ProviderLimits().invalidTokenRunCountMax
+    var stopAfterInvalidTokens = BinaryLimits().invalidTokenRunCountMax
 
     func validate() throws {
-        let limit = ProviderConfiguration.connectionCountMax
+        let limit = BinaryConfiguration.connectionCountMax
         try self.require(1...limit, "--connections", self.connections)
         try self.require(1...10_000_000, "--window", self.window)
         try self.require(1...1_000_000, "--give-up-after", self.giveUpAfter)

@@ -59,7 +59,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
                     + "(AuthKey_ID.p8)"
             )
         }
-        return try ProviderTokenKey(key: signer, keyIdentifier: keyId, teamIdentifier: teamId)
+        return try ProviderTokenKey(key: signer, keyID: keyId, teamID: teamId)
     }
 
     /// Where to send and who one is.
@@ -67,19 +67,19 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
         _ endpoint: EndpointOptions,
         _ client: ClientTLSOptions,
         _ tls: TLSConfiguration
-    ) throws -> PushConfiguration {
+    ) throws -> HTTP2Configuration {
         let target = HTTP2Endpoint(try endpoint.endpoint(.http2, client))
-        var configuration: PushConfiguration
+        var configuration: HTTP2Configuration
         if let key = try self.providerToken(endpoint) {
-            configuration = PushConfiguration(endpoint: target, providerToken: ProviderTokenSource(key: key))
+            configuration = HTTP2Configuration(endpoint: target, providerToken: ProviderTokenSource(key: key))
         } else if let identity = tls.identity {
-            configuration = PushConfiguration(endpoint: target, identity: identity)
+            configuration = HTTP2Configuration(endpoint: target, identity: identity)
         } else {
             throw CommandFailure(.usage, "no identity; use --certificate FILE, or --p8-key with --key-id and --team-id")
         }
         configuration.tls = tls
         configuration.proxy = try client.connection.proxyValue
-        configuration.answerDurationMax = self.answerTimeout.duration
+        configuration.responseTimeout = self.answerTimeout.duration
         return configuration
     }
 }

@@ -37,13 +37,13 @@ extension SendRun {
         configuration.voipPayloadByteCountMax = configuration.payloadByteCountMax
         configuration.resendsUnknown = delivery.delivery == .atLeastOnce
         configuration.connectFailureCountMax = delivery.giveUpAfter
-        configuration.queueDurationMax = nil
+        configuration.queueTimeout = nil
         configuration.onConnectFailure = self.connectFailures()
         var options = HTTP2BatchOptions(requests: RequestRules(topic: self.topic(tls.identity)))
         if let type = command.http2.pushType { options.requests.pushType = .fixed(type) }
         options.invalidTokenRunCountMax = delivery.stopAfterInvalidTokens
         options.tryCountMax = delivery.giveUpAfter
-        options.drainDurationMax = command.http2.answerTimeout.duration
+        options.drainTimeout = command.http2.answerTimeout.duration
         return try BatchSender(http2: configuration, options, monitor: self.monitor, logger: self.logger)
     }
 
@@ -88,7 +88,7 @@ extension SendRun {
 
     private func binarySender(_ tls: TLSConfiguration) throws -> BatchSender {
         let (command, client) = (self.command, self.command.client)
-        var configuration = ProviderConfiguration(endpoint: try command.endpoint.endpoint(.gateway, client), tls: tls)
+        var configuration = BinaryConfiguration(endpoint: try command.endpoint.endpoint(.gateway, client), tls: tls)
         configuration.command = self.frameCommand
         configuration.connectionCount = self.command.delivery.connections
         configuration.limits.policy = self.command.delivery.delivery

@@ -115,8 +115,8 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
             identity: server,
             trust: self.clientAuthority.map { .file($0) } ?? trust
         )
-        tls.minimumVersion = version
-        tls.maximumVersion = max(version, tls.maximumVersion)
+        tls.versionMin = version
+        tls.versionMax = max(version, tls.versionMax)
         do {
             _ = try TLSContext(tls)
         } catch {

@@ -91,7 +91,7 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
     private var topic: String { self.topics[0] }
 
     /// How long to wait for connections to end.
-    private static let shutdownDuration = Duration.seconds(3)
+    private static let shutdownTimeout = Duration.seconds(3)
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
@@ -133,7 +133,7 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
                 await Watchdog(manager).whileRunning { await Self.waitForEnd(stops, control) }
                 // A second signal ends the process without further steps.
                 announcement?.withdraw()
-                manager.report(.stopping(status: "Stopping", durationMax: Self.shutdownDuration * 2))
+                manager.report(.stopping(status: "Stopping", durationMax: Self.shutdownTimeout * 2))
                 let statistics = simulator.statistics
                 environment.summary.set("accepted", statistics.processedCount)
                 environment.summary.set("rejected", statistics.rejectedCount)
@@ -148,14 +148,14 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
     /// The ports, as one line of JSON.
     private func line(_ simulator: Simulator, controlPort: Int) -> String {
         #"{"gateway_port":\#(simulator.gatewayPort),"feedback_port":\#(simulator.feedbackPort),"#
-            + #""http2_port":\#(simulator.pushPort),"control_port":\#(controlPort),"#
+            + #""http2_port":\#(simulator.http2Port),"control_port":\#(controlPort),"#
             + #""key_id":"\#(self.app.keyId)","team_id":"\#(self.app.teamId)"}"#
     }
 
     /// The ports, for the service manager's status.
     private func addresses(_ simulator: Simulator, controlPort: Int) -> String {
         let ports = [
-            ("gateway", simulator.gatewayPort), ("feedback", simulator.feedbackPort), ("HTTP/2", simulator.pushPort),
+            ("gateway", simulator.gatewayPort), ("feedback", simulator.feedbackPort), ("HTTP/2", simulator.http2Port),
             ("control", controlPort),
         ]
         return ports.map { "\($0) port \($1)" }.joined(separator: ", ")
@@ -267,7 +267,7 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
         }
         var configuration = try SimulatorConfiguration(tls: self.certificates.tls(server, trust: set.trust))
         // HTTP/2 requires TLS 1.2 (RFC 9113, 9.2).
-        configuration.push.minimumVersion = max(configuration.push.minimumVersion, .tls1_2)
+        configuration.push.versionMin = max(configuration.push.versionMin, .tls1_2)
         configuration.environment = self.app.environment
         configuration.tokenKey = set.tokenKey
         // The counts are not shown here, and a million tokens would need more memory than the record.
@@ -285,15 +285,15 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.feedback.host = self.listeners.host
         configuration.feedback.port = self.listeners.feedbackPort
         // A test service must stop quickly.
-        configuration.listener.shutdownDuration = Self.shutdownDuration
-        configuration.feedback.shutdownDuration = Self.shutdownDuration
-        configuration.push.shutdownDuration = Self.shutdownDuration
+        configuration.listener.shutdownTimeout = Self.shutdownTimeout
+        configuration.feedback.shutdownTimeout = Self.shutdownTimeout
+        configuration.push.shutdownTimeout = Self.shutdownTimeout
         configuration.push.host = self.listeners.host
         configuration.push.port = self.listeners.http2Port
         configuration.push.tokenKeys = [
             self.app.keyId: .init(
                 key: try set.signer.publicKey,
-                teamIdentifier: self.app.teamId,
+                teamID: self.app.teamId,
                 topics: Set(self.topics)
             )
         ]

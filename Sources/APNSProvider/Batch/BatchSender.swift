@@ -23,7 +23,7 @@ public struct BatchSender: Sendable {
     /// - Throws: ``ProviderError/Kind/configuration`` for values out of range, ``ProviderError/Kind/tls(_:)`` for
     ///   certificates and keys that cannot be used.
     public init(
-        _ configuration: ProviderConfiguration,
+        _ configuration: BinaryConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current,
         onFailure: @escaping @Sendable (ConnectionFailure) -> Void = { _ in }
@@ -35,7 +35,7 @@ public struct BatchSender: Sendable {
     ///
     /// - Throws: as without a monitor.
     package init(
-        _ configuration: ProviderConfiguration,
+        _ configuration: BinaryConfiguration,
         _ group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         monitor: ConnectionMonitor?,
         logger: Logger,

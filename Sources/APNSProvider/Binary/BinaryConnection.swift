@@ -28,7 +28,7 @@ final class BinaryConnection: ChannelInboundHandler {
     private var isClosing = false
 
     /// How long to wait for the rest of an unexpected answer that is too short to recognize it.
-    private static let answerDurationMax = TimeAmount.seconds(1)
+    private static let responseTimeout = TimeAmount.seconds(1)
 
     /// When to give up the connection, since the channel accepts no bytes.
     var stall: StallDeadline
@@ -149,7 +149,7 @@ final class BinaryConnection: ChannelInboundHandler {
                 self.closeAfterAnswer()
             } else if self.answerTimer == nil {
                 let eventLoop = context.eventLoop.assumeIsolated()
-                self.answerTimer = eventLoop.scheduleTask(in: Self.answerDurationMax) { [weak self] in
+                self.answerTimer = eventLoop.scheduleTask(in: Self.responseTimeout) { [weak self] in
                     self?.closeAfterAnswer()
                 }
             }

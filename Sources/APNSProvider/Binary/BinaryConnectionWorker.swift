@@ -11,7 +11,7 @@ import OpenSSLTLS
 ///
 /// Not thread-safe: created and used on its event loop.
 final class BinaryConnectionWorker: ConnectionWorker {
-    private let configuration: ProviderConfiguration
+    private let configuration: BinaryConfiguration
     private let transport: BinaryTransport
     private let source: any NotificationSource
     private let eventLoop: any EventLoop
@@ -220,7 +220,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
     }
 
     private func updateStoreIsFull() {
-        self.session.storeIsFull =
+        self.session.isStoreFull =
             self.store.byteCount + FrameStore.chunkByteCount > self.storeByteCountMax && self.store.byteCount > 0
     }
 
@@ -289,7 +289,7 @@ extension BinaryConnectionWorker {
             number: number,
             worker: self,
             observer: self.transport.observer,
-            stallDurationMax: self.configuration.limits.answerDelayMax
+            stallDurationMax: self.configuration.limits.responseTimeout
         )
         self.connections[number] = connection
         self.transport.observer.connecting()

@@ -8,14 +8,14 @@ import OpenSSLTLS
 
 /// The transport for the legacy binary protocol.
 struct BinaryTransport: ProviderTransport {
-    let configuration: ProviderConfiguration
+    let configuration: BinaryConfiguration
     let opener: ConnectionOpener
     let observer: DeliveryObserver
     let logger: Logger
 
-    init(_ configuration: ProviderConfiguration, observer: DeliveryObserver, logger: Logger) throws(ProviderError) {
+    init(_ configuration: BinaryConfiguration, observer: DeliveryObserver, logger: Logger) throws(ProviderError) {
         try ProviderError.check([
-            ("connection count", configuration.connectionCount, 1...ProviderConfiguration.connectionCountMax),
+            ("connection count", configuration.connectionCount, 1...BinaryConfiguration.connectionCountMax),
             ("port", configuration.endpoint.port, 1...65535),
             ("window", Int(clamping: configuration.limits.windowCount), 1...(1 << 31)),
             ("payload limit", configuration.payloadByteCountMax, 1...NotificationBatch.payloadByteCountMax),
@@ -28,7 +28,7 @@ struct BinaryTransport: ProviderTransport {
                 serverName: configuration.serverName,
                 proxy: configuration.proxy,
                 tls: configuration.tls,
-                connectDurationMax: configuration.connectDurationMax,
+                connectTimeout: configuration.connectTimeout,
                 keepaliveDelay: configuration.keepaliveDelay
             )
         } catch {

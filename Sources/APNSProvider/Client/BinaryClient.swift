@@ -23,7 +23,7 @@ struct BinaryClient: ClientTransport {
     private let phase = NIOLockedValueBox(Phase.new)
 
     init(
-        _ configuration: ProviderConfiguration,
+        _ configuration: BinaryConfiguration,
         eventLoopGroup: any EventLoopGroup,
         logger: Logger,
         observer: DeliveryObserver = DeliveryObserver(.notifications)

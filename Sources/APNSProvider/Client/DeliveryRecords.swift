@@ -33,7 +33,7 @@ public struct DeliveryRecord<ID: Sendable>: Sendable {
     public var attempts: Int { self.report.attempts }
 
     /// Whether it may have reached its device more than once.
-    public var possibleDuplicate: Bool { self.report.possibleDuplicate }
+    public var isPossibleDuplicate: Bool { self.report.isPossibleDuplicate }
 }
 
 extension DeliveryRecord: Equatable where ID: Equatable {}
@@ -465,7 +465,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
     /// Receives the outcome of some notifications.
     @inlinable
     func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) {
-        let isOfInterest = self.filter == .all || report.outcome != .accepted || report.possibleDuplicate
+        let isOfInterest = self.filter == .all || report.outcome != .accepted || report.isPossibleDuplicate
         var startTimes: [NIODeadline] = []
         self.wake { state in
             guard !state.isAbandoned else { return }

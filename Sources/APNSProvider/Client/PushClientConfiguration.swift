@@ -37,18 +37,18 @@ public struct PushClientConfiguration: Sendable {
     ///   - port: the gateway's port; 2195 by default.
     ///   - identity: the provider's certificate and key.
     ///   - trust: the authorities of the gateway's certificate; those of the system by default.
-    ///   - configure: changes the other options; ``ProviderConfiguration/limits`` are initially
-    ///     `ProviderLimits.service`.
+    ///   - configure: changes the other options; ``BinaryConfiguration/limits`` are initially
+    ///     `BinaryLimits.service`.
     /// - Returns: the configuration.
     public static func binary(
         host: String,
         port: Int = Endpoint.gatewayPort,
         identity: TLSIdentity,
         trust: TLSTrust = .system,
-        _ configure: (inout ProviderConfiguration) -> Void = { _ in }
+        _ configure: (inout BinaryConfiguration) -> Void = { _ in }
     ) -> Self {
         let tls = TLSConfiguration.client(identity: identity, trust: trust)
-        var configuration = ProviderConfiguration(endpoint: Endpoint(host: host, port: port), tls: tls)
+        var configuration = BinaryConfiguration(endpoint: Endpoint(host: host, port: port), tls: tls)
         configuration.limits = .service
         configure(&configuration)
         return .binary(configuration)
@@ -57,9 +57,9 @@ public struct PushClientConfiguration: Sendable {
     /// The legacy binary protocol.
     ///
     /// - Parameter configuration: the gateway and the options; for a client that survives outages, set
-    ///   ``ProviderConfiguration/limits`` to `ProviderLimits.service`.
+    ///   ``BinaryConfiguration/limits`` to `BinaryLimits.service`.
     /// - Returns: the configuration.
-    public static func binary(_ configuration: ProviderConfiguration) -> Self {
+    public static func binary(_ configuration: BinaryConfiguration) -> Self {
         Self(endpoint: configuration.endpoint) { group, logger throws(ProviderError) in
             try BinaryClient(configuration, eventLoopGroup: group, logger: logger)
         }

@@ -13,7 +13,7 @@ import NIOCore
 /// long is unsent, even while nothing runs.
 final class SubmissionQueue: NotificationSource {
     private let queue: NotificationQueue<FrameBlocks>
-    private let configuration: ProviderConfiguration
+    private let configuration: BinaryConfiguration
     private let observer: DeliveryObserver
     private let eventLoop: any EventLoop
 
@@ -30,7 +30,7 @@ final class SubmissionQueue: NotificationSource {
     private static let clockMarkCount = 8
 
     init(
-        _ configuration: ProviderConfiguration,
+        _ configuration: BinaryConfiguration,
         observer: DeliveryObserver,
         logger: Logger,
         eventLoop: any EventLoop
@@ -66,7 +66,7 @@ final class SubmissionQueue: NotificationSource {
             }
             guard blocks.append(notification, command: self.configuration.command, number: number) else { return false }
             blocks.submissions.append(number, receiver, key: key)
-            if blocks.clockMarks == nil, self.configuration.queueDurationMax != nil {
+            if blocks.clockMarks == nil, self.configuration.queueTimeout != nil {
                 blocks.clockMarks = []
                 startsClock = true
             }
@@ -121,7 +121,7 @@ final class SubmissionQueue: NotificationSource {
     /// The maximum time that a notification waits while the gateway's name cannot be resolved: most likely it is wrong,
     /// so that it is not worth a longer wait than one attempt to connect.
     private var unresolvedDurationMax: Duration? {
-        self.configuration.queueDurationMax.map { min($0, self.configuration.connectDurationMax) }
+        self.configuration.queueTimeout.map { min($0, self.configuration.connectTimeout) }
     }
 
     private func scheduleExpiry() {
@@ -131,7 +131,7 @@ final class SubmissionQueue: NotificationSource {
 
     /// The number of clock checks during the maximum waiting time of a notification.
     private func markCount(_ outage: ConnectionFailure?) -> Int {
-        guard outage?.kind != .nameNotResolved, let limit = self.configuration.queueDurationMax,
+        guard outage?.kind != .nameNotResolved, let limit = self.configuration.queueTimeout,
             let unresolved = self.unresolvedDurationMax
         else { return Self.clockMarkCount }
         return Int((Double(Self.clockMarkCount) * (limit / unresolved)).rounded(.up))

@@ -76,7 +76,7 @@ struct HTTP2HeaderFields {
         let digitsStart = self.pathStart + Self.pathPrefix.count
         self.values.setHexadecimal(request.token, at: digitsStart)
         self.fields[self.pathField].value = self.pathStart..<(digitsStart + 2 * request.token.byteCount)
-        self.values.setText(of: request.identifier, at: self.identifierStart)
+        self.values.setText(of: request.apnsID, at: self.identifierStart)
         self.fields[self.identifierField].isIndexed = !self.hasIdentifier
         self.hasIdentifier = true
         if let authorization { self.append("authorization", authorization, isIndexed: false) }
@@ -84,7 +84,7 @@ struct HTTP2HeaderFields {
             self.append("apns-expiration", String(expiration), isIndexed: !self.hasExpiration)
             self.hasExpiration = true
         }
-        if let collapse = request.collapseIdentifier {
+        if let collapse = request.collapseID {
             self.append("apns-collapse-id", collapse, isIndexed: !self.hasCollapseIdentifier)
             self.hasCollapseIdentifier = true
         }

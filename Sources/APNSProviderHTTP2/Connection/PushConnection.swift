@@ -42,7 +42,7 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
     /// more; otherwise `nil`.
     private var finalByteCount: Int?
 
-    init(configuration: PushConfiguration, worker: HTTP2ConnectionWorker, observer: DeliveryObserver) {
+    init(configuration: HTTP2Configuration, worker: HTTP2ConnectionWorker, observer: DeliveryObserver) {
         self.worker = worker
         self.observer = observer
         self.machine = PushConnectionStateMachine(
@@ -53,11 +53,11 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
         self.keepAlive = PushKeepAlive(
             idleDelay: configuration.idlePingDelay,
             waitingDelay: configuration.waitingPingDelay,
-            durationMax: configuration.pingDurationMax,
+            durationMax: configuration.pingTimeout,
             now: .now()
         )
-        self.stall = StallDeadline(durationMax: configuration.answerDurationMax)
-        self.greetingDurationMax = configuration.connectDurationMax
+        self.stall = StallDeadline(durationMax: configuration.responseTimeout)
+        self.greetingDurationMax = configuration.connectTimeout
     }
 
     /// The number of bytes to write at a time, so that a service that does not read is detected.
@@ -134,14 +134,14 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
     /// Returns the requests whose answers took too long.
     func check(
         at now: NIODeadline,
-        answerDurationMax: Duration,
+        responseTimeout: Duration,
         isWanted: Bool
     ) -> PushConnectionStateMachine<PendingPush>.Unanswered {
         guard !self.isOver, !self.isClosing, self.isGreeted else { return .init() }
         self.machine.tick()
         // Nothing can be sent if bodies wait for flow control, or requests for streams.
         let isStalled = self.machine.isExhausted || isWanted && self.room == 0
-        let limit = TimeAmount(answerDurationMax)
+        let limit = TimeAmount(responseTimeout)
         let overdue = self.machine.takeOverdue { now - $0.writtenAt >= limit }
         let isWaiting =
             !self.machine.streams.waiting.isEmpty || !overdue.unknown.isEmpty || !overdue.unprocessed.isEmpty
@@ -257,7 +257,7 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
     }
 
     private func handshakeCompleted(_ name: String?, _ context: ChannelHandlerContext) {
-        guard name == PushConfiguration.applicationProtocol else {
+        guard name == HTTP2Configuration.applicationProtocol else {
             self.errorCaught(context: context, error: ConnectionFailure.notHTTP2(self.names))
             return
         }

@@ -12,27 +12,27 @@ public struct ProviderTokenKey: Equatable, Sendable {
     public var key: ES256PrivateKey
 
     /// The key's identifier, 10 characters.
-    public var keyIdentifier: String
+    public var keyID: String
 
     /// The team's identifier, 10 characters.
-    public var teamIdentifier: String
+    public var teamID: String
 
     /// Creates a key from its parts.
     ///
     /// - Parameters:
     ///   - key: the private key.
-    ///   - keyIdentifier: 10 letters and digits.
-    ///   - teamIdentifier: 10 letters and digits.
+    ///   - keyID: 10 letters and digits.
+    ///   - teamID: 10 letters and digits.
     /// - Throws: `ProviderError` of kind `configuration` for invalid identifiers.
-    public init(key: ES256PrivateKey, keyIdentifier: String, teamIdentifier: String) throws(ProviderError) {
-        for (name, text) in [("key", keyIdentifier), ("team", teamIdentifier)] {
+    public init(key: ES256PrivateKey, keyID: String, teamID: String) throws(ProviderError) {
+        for (name, text) in [("key", keyID), ("team", teamID)] {
             guard Self.isIdentifier(text) else {
                 throw .configuration("invalid \(name) identifier, expected 10 letters and digits")
             }
         }
         self.key = key
-        self.keyIdentifier = keyIdentifier
-        self.teamIdentifier = teamIdentifier
+        self.keyID = keyID
+        self.teamID = teamID
     }
 
     private static let identifierCharacterCount = 10
@@ -49,8 +49,8 @@ public struct ProviderTokenKey: Equatable, Sendable {
     /// - Returns: three parts in base64url, separated by dots.
     /// - Throws: `TLSError` if OpenSSL cannot sign.
     public func token(issuedAt: Int64) throws(TLSError) -> String {
-        let header = #"{"alg":"ES256","kid":"\#(self.keyIdentifier)"}"#
-        let claims = #"{"iss":"\#(self.teamIdentifier)","iat":\#(issuedAt)}"#
+        let header = #"{"alg":"ES256","kid":"\#(self.keyID)"}"#
+        let claims = #"{"iss":"\#(self.teamID)","iat":\#(issuedAt)}"#
         let signed = Base64.addressText(header.utf8) + "." + Base64.addressText(claims.utf8)
         return try signed + "." + Base64.addressText(self.key.signature(of: Array(signed.utf8)))
     }
@@ -58,7 +58,7 @@ public struct ProviderTokenKey: Equatable, Sendable {
 
 extension ProviderTokenKey: CustomStringConvertible, CustomReflectable {
     /// The identifiers of the key, in one line; nothing of the key itself.
-    public var description: String { "key \(self.keyIdentifier) of team \(self.teamIdentifier)" }
+    public var description: String { "key \(self.keyID) of team \(self.teamID)" }
 
     /// Empty, so that `dump` prints only the ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }

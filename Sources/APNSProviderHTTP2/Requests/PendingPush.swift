@@ -82,7 +82,7 @@ struct PendingPush: Sendable {
             let isAtFault = classifier.rejected(
                 answer,
                 responseClass,
-                identifier: self.submission.request.identifier,
+                identifier: self.submission.request.apnsID,
                 isOnlyTrouble: isOnlyTrouble
             )
             return .settle(isAtFault ? .rejected(rejection) : self.unprocessed(.serviceResponse(answer)))
@@ -100,9 +100,9 @@ struct PendingPush: Sendable {
         var report = DeliveryReport(
             outcome,
             attempts: self.retries.totalAttemptCount,
-            possibleDuplicate: self.retries.isUnknown
+            isPossibleDuplicate: self.retries.isUnknown
         )
-        report.apnsID = self.submission.request.identifier
+        report.apnsID = self.submission.request.apnsID
         report.responseFields = fields
         switch self.submission.origin {
         case .caller(let onReport):

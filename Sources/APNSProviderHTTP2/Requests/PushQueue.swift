@@ -304,15 +304,15 @@ struct RequestSource: Sendable {
     let tryCountMax: Int
     /// How a notification is converted to a request.
     private let requests: RequestRules
-    private let configuration: PushConfiguration
+    private let configuration: HTTP2Configuration
     /// The maximum time for the remaining notifications when the source is stopped; then the rest is given up.
-    let drainDurationMax: Duration
+    let drainTimeout: Duration
 
-    init(_ source: any NotificationSource, _ configuration: PushConfiguration, _ options: HTTP2BatchOptions) {
+    init(_ source: any NotificationSource, _ configuration: HTTP2Configuration, _ options: HTTP2BatchOptions) {
         self.notifications = source
         self.requests = options.requests
         self.configuration = configuration
-        self.drainDurationMax = options.drainDurationMax
+        self.drainTimeout = options.drainTimeout
         self.tryCountMax = options.tryCountMax
         self.classifier = ResponseClassifier(invalidTokenRunCountMax: options.invalidTokenRunCountMax)
     }

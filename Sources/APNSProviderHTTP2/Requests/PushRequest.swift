@@ -10,7 +10,7 @@ import NIOConcurrencyHelpers
 /// - SeeAlso: "Sending notification requests to APNs".
 public struct PushRequest: Sendable {
     /// The identifier of the request, the same on every attempt; by default a random one.
-    public var identifier: PushIdentifier
+    public var apnsID: PushIdentifier
 
     /// The recipient.
     public var token: DeviceToken
@@ -33,7 +33,7 @@ public struct PushRequest: Sendable {
     public var expiry = PushExpiry.none
 
     /// Notifications with the same value replace each other on the device; at most 64 bytes; `nil` by default.
-    public var collapseIdentifier: String?
+    public var collapseID: String?
 
     /// Why no request could be derived from the notification; `nil` if it could.
     var fault: DeliveryOutcome.InvalidReason?
@@ -45,30 +45,30 @@ public struct PushRequest: Sendable {
     ///   - payload: JSON text in UTF-8.
     ///   - topic: the app with the suffix of the push type.
     ///   - pushType: the type of the notification.
-    ///   - identifier: the identifier of the request.
+    ///   - apnsID: the identifier of the request.
     public init(
         token: DeviceToken,
         payload: ByteBuffer,
         topic: String? = nil,
         pushType: PushType? = .alert,
-        identifier: PushIdentifier = PushIdentifier()
+        apnsID: PushIdentifier = PushIdentifier()
     ) {
         self.token = token
         self.payload = payload
         self.topic = topic
         self.pushType = pushType
-        self.identifier = identifier
+        self.apnsID = apnsID
     }
 
-    /// The maximum length of ``collapseIdentifier``, in bytes.
+    /// The maximum length of ``collapseID``, in bytes.
     public static let collapseIdentifierByteCountMax = 64
 
     /// The problem of the request, checked before it is sent.
     func problem(payloadByteCountMax: Int) -> DeliveryOutcome.InvalidReason? {
         if let problem = self.payload.lengthProblem(limit: payloadByteCountMax) ?? self.fault { return problem }
-        if let collapse = self.collapseIdentifier {
+        if let collapse = self.collapseID {
             guard collapse.utf8.count <= Self.collapseIdentifierByteCountMax, Self.isFieldValue(collapse) else {
-                return .collapseIdentifier
+                return .collapseID
             }
         }
         if let topic = self.topic, !Self.isFieldValue(topic) { return .topic }
@@ -88,11 +88,11 @@ public struct PushRequest: Sendable {
 extension PushRequest: CustomStringConvertible, CustomReflectable {
     /// Its identifier and lengths; the token and payload are private data.
     public var description: String {
-        "request \(self.identifier) for a \(self.token) with a payload of \(self.payload.readableBytes) bytes"
+        "request \(self.apnsID) for a \(self.token) with a payload of \(self.payload.readableBytes) bytes"
     }
 
     /// Contains nothing of the token and payload.
-    public var customMirror: Mirror { Mirror(self, children: ["identifier": self.identifier]) }
+    public var customMirror: Mirror { Mirror(self, children: ["identifier": self.apnsID]) }
 }
 
 extension PushIdentifier {

@@ -81,8 +81,8 @@ public struct RequestRules: Hashable, Sendable {
             priority: notification.priority?.rawValue,
             now: now
         )
-        request.collapseIdentifier = notification.collapseIdentifier
-        if let identifier = notification.identifier { request.identifier = identifier }
+        request.collapseID = notification.collapseID
+        if let identifier = notification.apnsID { request.apnsID = identifier }
         return request
     }
 

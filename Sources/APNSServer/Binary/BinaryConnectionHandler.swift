@@ -563,7 +563,7 @@ extension BinaryConnectionHandler {
     /// Gives up early enough to send an error response before the connection is cut.
     private func giveUpInTime() {
         self.outcomeTimer?.cancel()
-        let delay = TimeAmount(self.configuration.shutdownDuration * 4 / 5)
+        let delay = TimeAmount(self.configuration.shutdownTimeout * 4 / 5)
         self.outcomeTimer = self.after(delay) { handler, _ in handler.giveUp() }
     }
 
@@ -638,7 +638,7 @@ extension BinaryConnectionHandler {
             self.recordCloseReason("reset by the gateway")
             context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
         case .hold:
-            self.endTimer = self.after(TimeAmount(self.configuration.drainIdleDuration)) { handler, context in
+            self.endTimer = self.after(TimeAmount(self.configuration.drainIdleTimeout)) { handler, context in
                 handler.readRest(context)
             }
             context.close(mode: .output, promise: nil)
@@ -678,7 +678,7 @@ extension BinaryConnectionHandler {
     }
 
     private func startDraining() {
-        self.endTimer = self.after(TimeAmount(self.configuration.drainDuration)) { handler, context in
+        self.endTimer = self.after(TimeAmount(self.configuration.drainTimeout)) { handler, context in
             handler.run(handler.dispatcher.session.drainDeadlinePassed(), "it kept sending for too long", context)
         }
         self.watchDrain()
@@ -687,7 +687,7 @@ extension BinaryConnectionHandler {
     /// Resets the connection if the provider is silent for too long.
     private func watchDrain() {
         self.drainTimer?.cancel()
-        self.drainTimer = self.after(TimeAmount(self.configuration.drainIdleDuration)) { handler, context in
+        self.drainTimer = self.after(TimeAmount(self.configuration.drainIdleTimeout)) { handler, context in
             guard handler.isDraining else { return }
             handler.run(handler.dispatcher.session.drainDeadlinePassed(), "it was idle for too long", context)
         }

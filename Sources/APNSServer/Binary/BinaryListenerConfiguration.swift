@@ -52,14 +52,14 @@ public struct BinaryListenerConfiguration: Sendable {
     ///
     /// Then the connection is reset, so that the provider's next write fails: many providers never read an error
     /// response, and notice it only in this way.
-    public var drainDuration = Duration.seconds(2)
+    public var drainTimeout = Duration.seconds(2)
 
     /// How long a connection may be idle after an error response before it is reset; by default half a second.
-    public var drainIdleDuration = Duration.milliseconds(500)
+    public var drainIdleTimeout = Duration.milliseconds(500)
 
     /// Whether providers receive status 10 at a shutdown; by default they do.
     ///
-    /// Notifications without an outcome in the first four fifths of ``ListenerConfiguration/shutdownDuration`` are
+    /// Notifications without an outcome in the first four fifths of ``ListenerConfiguration/shutdownTimeout`` are
     /// reported as not accepted.
     public var announcesShutdown = true
 

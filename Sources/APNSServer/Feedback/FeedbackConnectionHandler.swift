@@ -191,7 +191,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
         self.logger.debug("feedback requested", metadata: metadata)
         self.list = list
         self.phase = .delivering
-        self.timer = self.after(TimeAmount(self.configuration.connectionDurationMax)) { $0.cut($1) }
+        self.timer = self.after(TimeAmount(self.configuration.connectionTimeout)) { $0.cut($1) }
         self.deliver(context)
     }
 

@@ -28,7 +28,7 @@ public struct FeedbackListenerConfiguration: Sendable {
     public var requiresCloseNotify = false
 
     /// How long a provider may take to read the list and close; by default 10 minutes.
-    public var connectionDurationMax = Duration.seconds(600)
+    public var connectionTimeout = Duration.seconds(600)
 
     /// The maximum number of connections of one provider, by its certificate; further ones are refused.
     ///

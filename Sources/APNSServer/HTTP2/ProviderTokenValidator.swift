@@ -10,8 +10,8 @@ import OpenSSLTLS
 final class ProviderTokenValidator: Sendable {
     /// What a connection has used so far.
     struct Memory: Equatable {
-        var keyIdentifier: String?
-        var teamIdentifier: String?
+        var keyID: String?
+        var teamID: String?
         /// The last valid header, its times and its signature, so that it is not verified each time.
         var passed: String?
         var times = Times()
@@ -37,9 +37,9 @@ final class ProviderTokenValidator: Sendable {
 
     /// The claims of a token with a valid signature.
     private struct Claims {
-        var keyIdentifier: String
+        var keyID: String
         var key: PushServerConfiguration.TokenKey
-        var teamIdentifier: String
+        var teamID: String
         var times: Times
     }
 
@@ -73,8 +73,8 @@ final class ProviderTokenValidator: Sendable {
             let claims = try self.verified(try Self.token(authorization), &result.signature)
             try self.check(claims, memory, now: now)
             memory = Memory(
-                keyIdentifier: claims.keyIdentifier,
-                teamIdentifier: claims.teamIdentifier,
+                keyID: claims.keyID,
+                teamID: claims.teamID,
                 passed: authorization,
                 times: claims.times,
                 signature: result.signature
@@ -97,14 +97,14 @@ final class ProviderTokenValidator: Sendable {
 
     /// Checks claims whose signature is valid.
     private func check(_ claims: Claims, _ memory: Memory, now: Int64) throws(PushRefusal) {
-        guard claims.key.teamIdentifier == claims.teamIdentifier else {
+        guard claims.key.teamID == claims.teamID else {
             throw PushRefusal(.invalidProviderToken, "iss: not the team of the key")
         }
         // A connection is bound to one team, and to keys that are related to its first one.
-        guard memory.teamIdentifier ?? claims.teamIdentifier == claims.teamIdentifier else {
+        guard memory.teamID ?? claims.teamID == claims.teamID else {
             throw PushRefusal(.invalidProviderToken, "iss: not the team of the connection's first token")
         }
-        if let first = memory.keyIdentifier.flatMap({ self.keys[$0] }), !claims.key.isRelated(to: first) {
+        if let first = memory.keyID.flatMap({ self.keys[$0] }), !claims.key.isRelated(to: first) {
             throw PushRefusal(.unrelatedKeyIdInToken, "kid: not related to the connection's first key")
         }
         if let environment, let own = claims.key.environment, own != environment {
@@ -112,7 +112,7 @@ final class ProviderTokenValidator: Sendable {
         }
         if let refusal = Self.refusal(of: claims.times, now) { throw refusal }
         let age = self.renewals.record(
-            claims.keyIdentifier,
+            claims.keyID,
             issuedAt: claims.times.issuedAt,
             interval: self.renewalIntervalMin,
             now: now
@@ -157,8 +157,8 @@ final class ProviderTokenValidator: Sendable {
         guard parts.count == 3 else { throw Self.invalid("the token does not have three parts") }
         let head = try Self.fields(parts[0], "header")
         guard head.string("alg") == "ES256" else { throw Self.invalid("alg: not ES256") }
-        guard let keyIdentifier = head.string("kid") else { throw Self.invalid("kid: missing") }
-        guard let key = self.keys[keyIdentifier] else { throw Self.invalid("kid: unknown key") }
+        guard let keyID = head.string("kid") else { throw Self.invalid("kid: missing") }
+        guard let key = self.keys[keyID] else { throw Self.invalid("kid: unknown key") }
         guard let signature = Base64.bytes(addressText: parts[2]) else {
             throw Self.invalid("signature: not base64url without padding")
         }
@@ -169,14 +169,14 @@ final class ProviderTokenValidator: Sendable {
         case .raw?, .der?: break
         }
         let body = try Self.fields(parts[1], "claims")
-        guard let teamIdentifier = body.string("iss") else { throw Self.invalid("iss: missing or not a string") }
+        guard let teamID = body.string("iss") else { throw Self.invalid("iss: missing or not a string") }
         guard let issuedAt: Int64 = body.integer("iat") else { throw Self.invalid("iat: \(Self.notATime)") }
         let times = Times(
             issuedAt: issuedAt,
             notBefore: try Self.time("nbf", body),
             expiresAt: try Self.time("exp", body)
         )
-        return Claims(keyIdentifier: keyIdentifier, key: key, teamIdentifier: teamIdentifier, times: times)
+        return Claims(keyID: keyID, key: key, teamID: teamID, times: times)
     }
 
     private static let notATime = "missing or not a whole number of seconds"

@@ -5,7 +5,7 @@ import NIOHPACK
 
 /// The headers of a request, as far as they can be checked without context.
 struct PushRequestHead: Equatable {
-    var identifier: PushIdentifier
+    var apnsID: PushIdentifier
     /// The device token's part of the path.
     ///
     /// It is parsed by ``token()`` after the credentials are checked.
@@ -14,7 +14,7 @@ struct PushRequestHead: Equatable {
     var pushType: PushType?
     var priority: UInt8?
     var expiration: UInt32?
-    var collapseIdentifier: String?
+    var collapseID: String?
     var authorization: String?
 
     private static let collapseIdentifierByteCountMax = 64
@@ -99,13 +99,13 @@ struct PushRequestHead: Equatable {
             throw PushRefusal(.badPath, "the path does not begin with \(self.pathPrefix)")
         }
         return Self(
-            identifier: identifier,
+            apnsID: identifier,
             tokenText: path.dropFirst(self.pathPrefix.count),
             topic: topic,
             pushType: type,
             priority: priorityValue,
             expiration: expiration,
-            collapseIdentifier: collapse,
+            collapseID: collapse,
             authorization: values["authorization"]
         )
     }

@@ -28,7 +28,7 @@ public import OpenSSLTLS
     public var topics: @Sendable (TLSCertificate) -> [String] = { [$0.subjectField("UID")].compactMap(\.self) }
 
     /// Whether responses to accepted requests contain `apns-unique-id`, as in the sandbox; by default they do.
-    public var addsUniqueIdentifier = true
+    public var addsUniqueID = true
 
     /// Whether clients that do not negotiate `h2` by ALPN are refused; by default they are accepted.
     public var requiresApplicationProtocol = false
@@ -78,7 +78,7 @@ public import OpenSSLTLS
         /// Verifies the key's signatures.
         public var key: ES256PublicKey
         /// The team of the key.
-        public var teamIdentifier: String
+        public var teamID: String
         /// The permitted apps, including all topics that begin with one of these and a dot, such as that of VoIP;
         /// `nil`, the default, for any.
         public var topics: Set<String>?
@@ -89,17 +89,17 @@ public import OpenSSLTLS
         ///
         /// - Parameters:
         ///   - key: verifies the key's signatures.
-        ///   - teamIdentifier: the team of the key.
+        ///   - teamID: the team of the key.
         ///   - topics: the permitted apps; by default any.
         ///   - environment: the only environment; by default both.
         public init(
             key: ES256PublicKey,
-            teamIdentifier: String,
+            teamID: String,
             topics: Set<String>? = nil,
             environment: PushEnvironment? = nil
         ) {
             self.key = key
-            self.teamIdentifier = teamIdentifier
+            self.teamID = teamID
             self.topics = topics
             self.environment = environment
         }
@@ -108,7 +108,7 @@ public import OpenSSLTLS
         ///
         /// Apple does not document which keys are related.
         func isRelated(to other: Self) -> Bool {
-            self.teamIdentifier == other.teamIdentifier && self.topics == other.topics
+            self.teamID == other.teamID && self.topics == other.topics
         }
 
         /// Whether the key permits a topic.
@@ -147,8 +147,8 @@ public import OpenSSLTLS
     ///   - clientTrust: the authorities that a provider's certificate must chain to.
     public init(identity: TLSIdentity, clientTrust: TLSTrust) {
         self.listener = ListenerConfiguration(identity: identity, clientTrust: clientTrust, port: 0)
-        self.maximumVersion = .tls1_3
-        self.shutdownDuration = .seconds(10)
+        self.versionMax = .tls1_3
+        self.shutdownTimeout = .seconds(10)
     }
 
     /// The settings that the listeners of all protocols share.

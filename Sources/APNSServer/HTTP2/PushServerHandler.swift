@@ -30,11 +30,11 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         /// When the request was complete.
         var receivedAt = NIODeadline.uptimeNanoseconds(0)
         /// The identifier for the response: the client's own, or a new one.
-        var identifier: String?
+        var apnsID: String?
         /// The format of the signature of its provider token; `nil` if none was verified.
         var tokenSignature: ES256SignatureFormat?
         /// The value of `apns-unique-id` if the request is accepted.
-        var uniqueIdentifier: PushIdentifier?
+        var apnsUniqueID: PushIdentifier?
     }
 
     private let connection: Listener.Connection
@@ -60,7 +60,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     /// The connection's flow-control window in bytes.
     private static let windowByteCount = 1 << 20
 
-    private static let drainDuration = TimeAmount.seconds(2)
+    private static let drainTimeout = TimeAmount.seconds(2)
 
     /// The maximum number of bytes kept of a body; longer ones are counted and rejected.
     private let bodyByteCountMax: Int
@@ -166,10 +166,10 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         let reply: PushReply?
         switch PushRequestHead.read(stream.headers, certificateTopics: self.certificate?.topics ?? []) {
         case .refused(let identifier, let refusal):
-            self.streams[number]?.identifier = Self.text(of: identifier, stream.headers)
+            self.streams[number]?.apnsID = Self.text(of: identifier, stream.headers)
             reply = .explained(refusal)
         case .head(let head):
-            self.streams[number]?.identifier = Self.text(of: head.identifier, stream.headers)
+            self.streams[number]?.apnsID = Self.text(of: head.apnsID, stream.headers)
             reply = self.check(head, stream, number)
         }
         if let reply { self.answer(number, reply) }
@@ -193,8 +193,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         case .failure(let refusal): return .explained(refusal)
         case .success(let found): token = found
         }
-        let uniqueIdentifier = self.makeUniqueIdentifier()
-        self.streams[number]?.uniqueIdentifier = uniqueIdentifier
+        let apnsUniqueID = self.makeUniqueIdentifier()
+        self.streams[number]?.apnsUniqueID = apnsUniqueID
         let request = InboundPush(
             token: token,
             payload: stream.payload,
@@ -202,9 +202,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             pushType: head.pushType,
             priority: head.priority,
             expiration: head.expiration,
-            collapseIdentifier: head.collapseIdentifier,
-            identifier: head.identifier,
-            uniqueIdentifier: uniqueIdentifier,
+            collapseID: head.collapseID,
+            apnsID: head.apnsID,
+            apnsUniqueID: apnsUniqueID,
             tokenSignature: self.streams[number]?.tokenSignature,
             headers: PushHeaders(stream.headers),
             connectionNumber: self.connection.number,
@@ -242,7 +242,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     private func makeUniqueIdentifier() -> PushIdentifier? {
-        guard self.configuration.addsUniqueIdentifier else { return nil }
+        guard self.configuration.addsUniqueID else { return nil }
         var random = SystemRandomNumberGenerator()
         return PushIdentifier(using: &random)
     }
@@ -266,7 +266,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         let result = self.validator.validate(head.authorization, &self.memory, now: now)
         self.streams[number]?.tokenSignature = result.signature
         if let refusal = result.refusal { return refusal }
-        let key = self.memory.keyIdentifier.flatMap { self.configuration.tokenKeys[$0] }
+        let key = self.memory.keyID.flatMap { self.configuration.tokenKeys[$0] }
         guard key?.allows(topic) == true else { return PushRefusal(.topicDisallowed, "the key is not for this topic") }
         guard PushServerConfiguration.has(topic, self.configuration.environment) else {
             return PushRefusal(.topicDisallowed, "passes exist only in production")
@@ -330,7 +330,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         self.logger.debug(
             "push refused",
             metadata: [
-                LogKey.request: "\(stream.identifier ?? "")",
+                LogKey.request: "\(stream.apnsID ?? "")",
                 LogKey.refusalReason: "\(rejection.reason.text)",
                 LogKey.refusalDetail: "\(detail ?? "")",
             ]
@@ -350,7 +350,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
                 topic: PushRequestHead.topic(stream.headers, certificateTopics: self.certificate?.topics ?? []),
                 payload: stream.payload,
                 payloadByteCount: stream.byteCount,
-                identifier: stream.identifier,
+                apnsID: stream.apnsID,
                 rejection: rejection,
                 detail: detail,
                 tokenSignature: stream.tokenSignature
@@ -360,10 +360,10 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     private func headers(status: Int, _ stream: Stream) -> HPACKHeaders {
         var headers = HPACKHeaders([(":status", "\(status)")])
-        if let identifier = stream.identifier {
+        if let identifier = stream.apnsID {
             headers.add(name: "apns-id", value: identifier, indexing: .nonIndexable)
         }
-        if status == 200, let identifier = stream.uniqueIdentifier {
+        if status == 200, let identifier = stream.apnsUniqueID {
             headers.add(name: "apns-unique-id", value: "\(identifier)", indexing: .nonIndexable)
         }
         return headers
@@ -411,7 +411,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     /// connection, and the client loses responses that were already sent.
     private func drain() {
         guard self.drainTimer == nil else { return }
-        self.drainTimer = self.after(Self.drainDuration) { handler, context in
+        self.drainTimer = self.after(Self.drainTimeout) { handler, context in
             handler.stopAccepting()
             context.close(promise: nil)
         }

@@ -64,11 +64,11 @@ public struct InboundPush: Sendable {
     /// The expiration in seconds since 1970; `nil` if not specified.
     public var expiration: UInt32?
     /// The collapse identifier, if any.
-    public var collapseIdentifier: String?
+    public var collapseID: String?
     /// The identifier of the request: the client's, or a new one.
-    public var identifier: PushIdentifier
-    /// The value of `apns-unique-id`; `nil` if ``PushServerConfiguration/addsUniqueIdentifier`` is `false`.
-    public var uniqueIdentifier: PushIdentifier?
+    public var apnsID: PushIdentifier
+    /// The value of `apns-unique-id`; `nil` if ``PushServerConfiguration/addsUniqueID`` is `false`.
+    public var apnsUniqueID: PushIdentifier?
     /// The format of the signature of the provider token; `nil` for a client with a certificate.
     public var tokenSignature: ES256SignatureFormat?
     /// All headers of the request.
@@ -86,11 +86,11 @@ public struct InboundPush: Sendable {
 extension InboundPush: CustomStringConvertible, CustomReflectable {
     /// The identifier and lengths, since token and payload are private data.
     public var description: String {
-        "request \(self.identifier) for a \(self.token) with a payload of \(self.payload.readableBytes) bytes"
+        "request \(self.apnsID) for a \(self.token) with a payload of \(self.payload.readableBytes) bytes"
     }
 
     /// Without token and payload.
-    public var customMirror: Mirror { Mirror(self, children: ["identifier": self.identifier]) }
+    public var customMirror: Mirror { Mirror(self, children: ["identifier": self.apnsID]) }
 }
 
 /// Answers one request, at any time and from any thread.

@@ -29,7 +29,7 @@ public struct RefusedPush: Sendable {
     /// The number of bytes of the whole payload.
     public var payloadByteCount: Int
     /// The identifier in the response (`apns-id`).
-    public var identifier: String?
+    public var apnsID: String?
     /// The response to the client.
     public var rejection: PushRejection
     /// An explanation without private data; `nil` if the service gave none.
@@ -41,7 +41,7 @@ public struct RefusedPush: Sendable {
 extension RefusedPush: CustomStringConvertible, CustomReflectable {
     /// The identifier, the response and a length, since token and payload are private data.
     public var description: String {
-        "request \(self.identifier ?? "without identifier") with a payload of \(self.payloadByteCount) bytes: "
+        "request \(self.apnsID ?? "without identifier") with a payload of \(self.payloadByteCount) bytes: "
             + "\(self.rejection.status) \(self.rejection.reason)"
     }
 

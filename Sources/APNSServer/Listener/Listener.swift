@@ -22,7 +22,7 @@ extension Listener: Service {}
 /// - ``init(_:service:eventLoopGroup:logger:)`` one of the HTTP/2 provider API.
 ///
 /// It listens while ``run()`` runs. On graceful shutdown it accepts no more connections, lets open ones end in order,
-/// and cuts the rest after ``ListenerConfiguration/shutdownDuration``. On cancellation it cuts all connections
+/// and cuts the rest after ``ListenerConfiguration/shutdownTimeout``. On cancellation it cuts all connections
 /// immediately.
 public final class Listener: Sendable {
     /// An accepted connection, from which its handlers are created.
@@ -149,7 +149,7 @@ public final class Listener: Sendable {
             self.stop()
         }
         try? await listener.close()
-        await self.endConnections(within: Task.isCancelled ? .zero : self.configuration.shutdownDuration)
+        await self.endConnections(within: Task.isCancelled ? .zero : self.configuration.shutdownTimeout)
     }
 
     /// Runs while `body` runs, and ends before this method returns or throws.

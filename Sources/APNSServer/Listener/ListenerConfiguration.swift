@@ -29,10 +29,10 @@ public struct ListenerConfiguration: Sendable {
     public var admitsUnverified = false
 
     /// The minimum TLS version; by default 1.2.
-    public var minimumVersion: TLSVersion = .tls1_2
+    public var versionMin: TLSVersion = .tls1_2
 
     /// The maximum TLS version; by default 1.2, since old clients lose the error response under 1.3; for HTTP/2 1.3.
-    public var maximumVersion: TLSVersion = .tls1_2
+    public var versionMax: TLSVersion = .tls1_2
 
     /// The cipher suites of TLS 1.2 and older, in OpenSSL's notation; by default OpenSSL's own choice.
     public var cipherList: String?
@@ -61,7 +61,7 @@ public struct ListenerConfiguration: Sendable {
     /// The time limit of a graceful shutdown; by default 30 seconds, and 10 for HTTP/2.
     ///
     /// Then connections are cut.
-    public var shutdownDuration = Duration.seconds(30)
+    public var shutdownTimeout = Duration.seconds(30)
 
     /// Called with each connection and its number, on its event loop, when its pipeline is complete: the socket,
     /// `RawCloseHandler`, `TLSHandler`, and the handlers of the protocol.
@@ -90,8 +90,8 @@ public struct ListenerConfiguration: Sendable {
         self.identity = identity
         self.clientTrust = tls.trust
         self.admitsUnverified = tls.acceptsUnverifiedClientCertificates
-        self.minimumVersion = tls.minimumVersion
-        self.maximumVersion = tls.maximumVersion
+        self.versionMin = tls.versionMin
+        self.versionMax = tls.versionMax
         self.cipherList = tls.cipherList
         self.handshakeTimeout = tls.handshakeTimeout
         var own = TLSConfiguration.server(identity: identity)
@@ -109,8 +109,8 @@ public struct ListenerConfiguration: Sendable {
         tls.identity = self.identity
         tls.clientCertificates = .required
         tls.trust = self.clientTrust
-        tls.minimumVersion = self.minimumVersion
-        tls.maximumVersion = self.maximumVersion
+        tls.versionMin = self.versionMin
+        tls.versionMax = self.versionMax
         tls.cipherList = self.cipherList
         tls.handshakeTimeout = self.handshakeTimeout
         tls.acceptsUnverifiedClientCertificates = self.admitsUnverified

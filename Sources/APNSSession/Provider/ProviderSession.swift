@@ -21,7 +21,7 @@ public import APNSWire
 /// - SeeAlso: Binary Provider API, "error-response packet"; docs/accounting.md.
 public struct ProviderSession: Sendable {
     /// The limits of the session.
-    public let limits: ProviderLimits
+    public let limits: BinaryLimits
 
     /// The first number without an outcome; all before it are settled.
     public private(set) var settled: UInt64 = 0
@@ -31,7 +31,7 @@ public struct ProviderSession: Sendable {
 
     /// Whether the memory for unsettled notifications is full; no more are then requested, and a checkpoint is made to
     /// free memory.
-    public var storeIsFull = false
+    public var isStoreFull = false
 
     /// The unsettled numbers before this one may have been processed on an earlier connection.
     private var doubtful: UInt64 = 0
@@ -86,7 +86,7 @@ public struct ProviderSession: Sendable {
     /// Creates a session without notifications.
     ///
     /// - Parameter limits: the limits of the session.
-    public init(limits: ProviderLimits = ProviderLimits()) {
+    public init(limits: BinaryLimits = BinaryLimits()) {
         precondition((1...(1 << 31)).contains(limits.windowCount), "The window is 1 to 2^31 notifications.")
         self.limits = limits
         self.checkpoints = CheckpointSchedule(limits)
@@ -144,7 +144,7 @@ extension ProviderSession {
         self.stop(.abandoned)
     }
 
-    /// Makes a checkpoint as soon as there is nothing more to write, without the delays of ``ProviderLimits``.
+    /// Makes a checkpoint as soon as there is nothing more to write, without the delays of ``BinaryLimits``.
     public mutating func checkpoint() { self.isCheckpointAskedFor = true }
 
     /// Why it is unverified that the service works; `nil` if it works as far as is known.
@@ -178,7 +178,7 @@ extension ProviderSession {
         }
         let since = self.heldSince ?? now
         self.heldSince = since
-        return since + self.limits.outageDurationMax
+        return since + self.limits.outageTimeout
     }
 
     /// Settles all notifications that were taken.
@@ -230,7 +230,7 @@ extension ProviderSession {
     private var writeLimit: UInt64 {
         let part = self.isCautious ? 1 : self.suspects?.part ?? .max
         let window = self.settled + min(self.limits.windowCount, part)
-        return self.storeIsFull ? min(window, self.nextNumber) : window
+        return self.isStoreFull ? min(window, self.nextNumber) : window
     }
 
     /// Whether it is time to open the next connection: half of a full window is written, or, for a service, anything.
@@ -269,7 +269,7 @@ extension ProviderSession {
         self.checkpoints.made(for: reason, now: now)
         self.isCheckpointAskedFor = false
         var probed = open
-        probed.probeDeadline = now + self.limits.answerDelayMax
+        probed.probeDeadline = now + self.limits.responseTimeout
         self.link = .open(probed)
         return .probe(open.number, identifier: UInt32(truncatingIfNeeded: open.written - open.base + 1))
     }
@@ -606,7 +606,7 @@ extension ProviderSession {
                     report: DeliveryReport(
                         outcome,
                         attempts: self.attemptEnds.count,
-                        possibleDuplicate: start < self.doubtful
+                        isPossibleDuplicate: start < self.doubtful
                     )
                 )
             )
@@ -772,9 +772,9 @@ enum VerificationResult: Equatable, Sendable {
 
 /// Determines when a session may make a checkpoint to verify what it has written.
 ///
-/// Each checkpoint costs a connection. Checkpoints because of ``ProviderLimits/verificationDelay`` keep a minimum
+/// Each checkpoint costs a connection. Checkpoints because of ``BinaryLimits/verificationDelay`` keep a minimum
 /// interval on average, except for a burst after an idle time. Required checkpoints, because the window is full or the
-/// caller requests one, keep only ``ProviderLimits/checkpointIntervalMin``.
+/// caller requests one, keep only ``BinaryLimits/checkpointIntervalMin``.
 struct CheckpointSchedule: Sendable {
     /// The reason for a checkpoint.
     enum Reason {
@@ -788,14 +788,14 @@ struct CheckpointSchedule: Sendable {
         case caution
     }
 
-    private let limits: ProviderLimits
+    private let limits: BinaryLimits
     private var last: Duration?
     /// When all checkpoints due to a delay would have been made if each had kept its interval.
     private var scheduledUntil: Duration?
     /// The same for those due to a pause.
     private var pausesScheduledUntil: Duration?
 
-    init(_ limits: ProviderLimits) { self.limits = limits }
+    init(_ limits: BinaryLimits) { self.limits = limits }
 
     /// The time when a checkpoint is due.
     func due(for reason: Reason) -> Duration {

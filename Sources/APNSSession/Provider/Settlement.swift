@@ -11,7 +11,7 @@ public struct DeliveryReport: Hashable, Sendable {
     public var attempts: Int
 
     /// Whether it may have reached its device more than once.
-    public var possibleDuplicate: Bool
+    public var isPossibleDuplicate: Bool
 
     /// How long the service took to answer the last attempt; `nil` if it is unknown.
     public var latency: Duration?
@@ -23,11 +23,11 @@ public struct DeliveryReport: Hashable, Sendable {
     ///
     /// The service sends it over HTTP/2, in its development environment only.
     public var apnsUniqueID: PushIdentifier? {
-        get { self.responseFields?.uniqueIdentifier }
+        get { self.responseFields?.apnsUniqueID }
         set {
             guard newValue != self.apnsUniqueID else { return }
             self.responseFields = ResponseFields(
-                uniqueIdentifier: newValue,
+                apnsUniqueID: newValue,
                 retryAfter: self.responseFields?.retryAfter
             )
         }
@@ -41,17 +41,17 @@ public struct DeliveryReport: Hashable, Sendable {
     /// - Parameters:
     ///   - outcome: the outcome.
     ///   - attempts: the number of connections or streams on which it was written.
-    ///   - possibleDuplicate: whether it may have reached its device more than once.
+    ///   - isPossibleDuplicate: whether it may have reached its device more than once.
     ///   - latency: how long the service took to answer the last attempt.
     public init(
         _ outcome: DeliveryOutcome,
         attempts: Int = 0,
-        possibleDuplicate: Bool = false,
+        isPossibleDuplicate: Bool = false,
         latency: Duration? = nil
     ) {
         self.outcome = outcome
         self.attempts = attempts
-        self.possibleDuplicate = possibleDuplicate
+        self.isPossibleDuplicate = isPossibleDuplicate
         self.latency = latency
     }
 }
@@ -81,7 +81,7 @@ public struct Settlement: Hashable, Sendable {
     public var attempts: Int { self.report.attempts }
 
     /// Whether each of them may have arrived more than once.
-    public var possibleDuplicate: Bool { self.report.possibleDuplicate }
+    public var isPossibleDuplicate: Bool { self.report.isPossibleDuplicate }
 }
 
 extension DeliveryReport: CustomStringConvertible {
@@ -89,7 +89,7 @@ extension DeliveryReport: CustomStringConvertible {
     public var description: String {
         var parts = ["\(self.outcome)"]
         if self.attempts > 1 { parts.append("\(self.attempts) attempts") }
-        if self.possibleDuplicate { parts.append("possible duplicate") }
+        if self.isPossibleDuplicate { parts.append("possible duplicate") }
         return parts.joined(separator: ", ")
     }
 }
@@ -98,7 +98,7 @@ extension DeliveryReport {
     /// Whether to send the notification again: the advice for its outcome, unless an earlier attempt may have arrived.
     public var retryAdvice: RetryAdvice {
         switch self.outcome.retryAdvice {
-        case .safe where self.possibleDuplicate, .later where self.possibleDuplicate: .mayDuplicate
+        case .safe where self.isPossibleDuplicate, .later where self.isPossibleDuplicate: .mayDuplicate
         case let advice: advice
         }
     }
@@ -107,7 +107,8 @@ extension DeliveryReport {
 /// The keys are those of the command's results lines, and some for what these do not contain.
 extension DeliveryReport: Codable {
     private enum CodingKeys: String, CodingKey {
-        case attempts, possibleDuplicate, latencyNanoseconds, apnsID, apnsUniqueID
+        case attempts, latencyNanoseconds, apnsID, apnsUniqueID
+        case isPossibleDuplicate = "possibleDuplicate"
     }
 
     /// Decodes a report; except for `outcome`, each key may be missing.
@@ -119,7 +120,7 @@ extension DeliveryReport: Codable {
         self.init(
             try DeliveryOutcome(from: decoder),
             attempts: try container.decodeIfPresent(Int.self, forKey: .attempts) ?? 0,
-            possibleDuplicate: try container.decodeIfPresent(Bool.self, forKey: .possibleDuplicate) ?? false,
+            isPossibleDuplicate: try container.decodeIfPresent(Bool.self, forKey: .isPossibleDuplicate) ?? false,
             latency: try container.decodeIfPresent(Int64.self, forKey: .latencyNanoseconds).map { .nanoseconds($0) }
         )
         self.apnsID = try container.decodeIfPresent(PushIdentifier.self, forKey: .apnsID)
@@ -135,7 +136,7 @@ extension DeliveryReport: Codable {
         try self.outcome.encode(to: encoder)
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(self.attempts, forKey: .attempts)
-        if self.possibleDuplicate { try container.encode(true, forKey: .possibleDuplicate) }
+        if self.isPossibleDuplicate { try container.encode(true, forKey: .isPossibleDuplicate) }
         try container.encodeIfPresent(self.latency?.nanoseconds, forKey: .latencyNanoseconds)
         try container.encodeIfPresent(self.apnsID, forKey: .apnsID)
         try container.encodeIfPresent(self.apnsUniqueID, forKey: .apnsUniqueID)

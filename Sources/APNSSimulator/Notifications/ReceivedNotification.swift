@@ -77,13 +77,13 @@ public struct ReceivedNotification: Hashable, Sendable {
     public var priority: UInt8?
 
     /// The collapse identifier; `nil` for none, and for the binary protocol.
-    public var collapseIdentifier: String?
+    public var collapseID: String?
 
     /// The provider's identifier in the binary protocol; `nil` for none, and over HTTP/2.
     public var identifier: UInt32?
 
     /// The identifier of the request (`apns-id`); `nil` for the binary protocol.
-    public var requestIdentifier: PushIdentifier?
+    public var apnsID: PushIdentifier?
 
     /// The number of the connection at its listener, from 1.
     public var connectionNumber: UInt64
@@ -119,7 +119,7 @@ public struct ReceivedNotification: Hashable, Sendable {
     public internal(set) var duration: Duration?
 
     /// The `apns-unique-id` that the sandbox adds over HTTP/2.
-    public var uniqueIdentifier: PushIdentifier?
+    public var apnsUniqueID: PushIdentifier?
 
     /// The received bytes of the message in the binary protocol; empty over HTTP/2.
     public internal(set) var frame: [UInt8] = []

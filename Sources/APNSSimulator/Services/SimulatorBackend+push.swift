@@ -74,9 +74,9 @@ extension SimulatorBackend: PushService {
         received.pushType = request.pushType
         received.expiry = PushExpiry(wireValue: request.expiration)
         received.priority = request.priority
-        received.collapseIdentifier = request.collapseIdentifier
-        received.requestIdentifier = request.identifier
-        received.uniqueIdentifier = request.uniqueIdentifier
+        received.collapseID = request.collapseID
+        received.apnsID = request.apnsID
+        received.apnsUniqueID = request.apnsUniqueID
         received.tokenSignature = request.tokenSignature
         received.headers = request.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
         received.timestamp = timestamp
@@ -96,12 +96,12 @@ extension SimulatorBackend: PushService {
         )
         received.payloadByteCount = request.payloadByteCount
         received.topic = request.topic
-        received.requestIdentifier = request.identifier.flatMap { PushIdentifier($0) }
+        received.apnsID = request.apnsID.flatMap { PushIdentifier($0) }
         received.pushType = request.headers["apns-push-type"].map { PushType(rawValue: $0) }
         received.priority = request.headers["apns-priority"].flatMap { UInt8($0) }
         let expiration = request.headers["apns-expiration"].flatMap { UInt64($0) }
         received.expiry = PushExpiry(wireValue: expiration.map { UInt32(clamping: $0) })
-        received.collapseIdentifier = request.headers["apns-collapse-id"]
+        received.collapseID = request.headers["apns-collapse-id"]
         received.headers = request.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
         received.rejection = .http2(request.rejection)
         received.reasonDetail = request.detail

@@ -463,7 +463,7 @@ package struct BatchSendState: ~Copyable {
     // MARK: Taking
 
     mutating func settle(_ settled: borrowing SettledNotifications) {
-        let (report, isDuplicate) = (settled.report, settled.report.possibleDuplicate)
+        let (report, isDuplicate) = (settled.report, settled.report.isPossibleDuplicate)
         // What was not sent again may have been delivered before.
         let kind = settled.outcome.kind == .unsent && isDuplicate ? .indeterminate : settled.outcome.kind
         let outcome = LineOutcome(kind, status: settled.outcome.rejectionStatusCode, isDuplicate: isDuplicate)

@@ -157,8 +157,8 @@ extension GatewayFile.Service {
         case (false, .some): throw node.problem("certificate and p8 cannot be combined; keep one of them")
         case (true, nil): throw node.problem("missing key: certificate or p8")
         case (true, .some):
-            if service.keyIdentifier == nil { throw node.problem("missing key: keyID") }
-            if service.teamIdentifier == nil { throw node.problem("missing key: teamID") }
+            if service.keyID == nil { throw node.problem("missing key: keyID") }
+            if service.teamID == nil { throw node.problem("missing key: teamID") }
         case (false, nil): break
         }
     }
@@ -172,8 +172,8 @@ extension GatewayFile.Service {
             .help("a file whose first line is the passphrase of the key or the .p12"),
         Setting("p8", \.tokenKey, .path, example: "AuthKey_ABCDEFGHIJ.p8")
             .help("the key from Apple, instead of a certificate"),
-        Setting("keyID", \.keyIdentifier, .text, example: "ABCDEFGHIJ").help("the identifier of that key"),
-        Setting("teamID", \.teamIdentifier, .text, example: "KLMNOPQRST")
+        Setting("keyID", \.keyID, .text, example: "ABCDEFGHIJ").help("the identifier of that key"),
+        Setting("teamID", \.teamID, .text, example: "KLMNOPQRST")
             .help("the identifier of your team at Apple"),
         Setting("host", \.host, .text, example: "localhost").help(
             "the host name of the service; default: `api.push.apple.com` or `api.sandbox.push.apple.com`, by "

@@ -57,25 +57,25 @@ package struct GatewayFile: Hashable, Sendable {
     /// How the gateway authenticates to the service.
     enum Credentials: Hashable, Sendable {
         case certificate(Identity)
-        case providerToken(key: String, keyIdentifier: String, teamIdentifier: String)
+        case providerToken(key: String, keyID: String, teamID: String)
     }
 
     /// Where the requests of a provider are sent.
     struct Service: Hashable, Sendable {
         var identity = Identity()
         var tokenKey: String?
-        var keyIdentifier: String?
-        var teamIdentifier: String?
+        var keyID: String?
+        var teamID: String?
         var host: String?
         var port = 443
         var trust: String?
         var connections = 1
 
         var credentials: Credentials {
-            guard let key = self.tokenKey, let keyIdentifier, let teamIdentifier else {
+            guard let key = self.tokenKey, let keyID, let teamID else {
                 return .certificate(self.identity)
             }
-            return .providerToken(key: key, keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier)
+            return .providerToken(key: key, keyID: keyID, teamID: teamID)
         }
     }
 

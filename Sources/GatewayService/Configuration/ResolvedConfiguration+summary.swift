@@ -50,8 +50,8 @@ extension ResolvedConfiguration.Provider {
         case .certificate(let identity):
             let validity = self.push.tls.identity.map { ResolvedConfiguration.validity($0.certificate, now) }
             credentials = "certificate \(identity.certificate); \(validity ?? "")"
-        case .providerToken(let path, let keyIdentifier, let teamIdentifier):
-            credentials = "key \(path), key ID \(keyIdentifier), team ID \(teamIdentifier)"
+        case .providerToken(let path, let keyID, let teamID):
+            credentials = "key \(path), key ID \(keyID), team ID \(teamID)"
         }
         return [
             "provider \(file.name): \(topic), \(file.environment.rawValue); admits \(ways.joined(separator: " and "))",

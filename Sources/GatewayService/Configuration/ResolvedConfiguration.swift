@@ -28,7 +28,7 @@ package struct ResolvedConfiguration: Sendable {
         /// There is none after a newer configuration of the provider has taken effect.
         var additionalRevocations: [[UInt8]] = []
         var admission: AdmissionRule
-        var push: PushConfiguration
+        var push: HTTP2Configuration
     }
 
     /// A part of the configuration file that is not in effect.
@@ -185,8 +185,8 @@ package struct ResolvedConfiguration: Sendable {
         let authorities = providers.flatMap { $0.authorities }
         let trust: TLSTrust = authorities.isEmpty ? .nothing : .pem(authorities)
         var listener = TLSConfiguration.server(identity: identity, trust: trust)
-        listener.minimumVersion = file.listen.tlsMinimum
-        listener.maximumVersion = file.listen.tlsMaximum
+        listener.versionMin = file.listen.tlsMinimum
+        listener.versionMax = file.listen.tlsMaximum
         listener.cipherList = file.listen.ciphers
         do throws(TLSError) {
             _ = try TLSContext(listener)
@@ -288,15 +288,15 @@ extension ResolvedConfiguration.Provider {
         switch service.credentials {
         case .certificate(let identity):
             let identity = try identity.load()
-            self.push = PushConfiguration(endpoint: endpoint, identity: identity, trust: trust)
-        case .providerToken(let path, let keyIdentifier, let teamIdentifier):
-            self.push = PushConfiguration(
+            self.push = HTTP2Configuration(endpoint: endpoint, identity: identity, trust: trust)
+        case .providerToken(let path, let keyID, let teamID):
+            self.push = HTTP2Configuration(
                 endpoint: endpoint,
                 providerToken: ProviderTokenSource(
                     key: try ProviderTokenKey(
                         key: try ES256PrivateKey(contentsOf: path),
-                        keyIdentifier: keyIdentifier,
-                        teamIdentifier: teamIdentifier
+                        keyID: keyID,
+                        teamID: teamID
                     )
                 ),
                 trust: trust
@@ -306,7 +306,7 @@ extension ResolvedConfiguration.Provider {
         self.push.connectionCount = service.connections
         self.push.requestCountMax = max(self.push.requestCountMax, file.inFlight)
         // A request that the client cannot send is returned in time to be given up.
-        self.push.queueDurationMax = min(self.push.queueDurationMax ?? file.retries.budget, file.retries.budget)
+        self.push.queueTimeout = min(self.push.queueTimeout ?? file.retries.budget, file.retries.budget)
         self.push.payloadByteCountMax = file.payloadLimit
         self.push.voipPayloadByteCountMax = file.payloadLimit
     }

@@ -185,8 +185,8 @@ package struct GatewaySetup {
             files.append((secret(Self.certificateName(bytes)), bytes))
             if let key { files.append((secret("upstream.key.pem"), key)) }
             if let passphrase { files.append((secret("upstream-passphrase.txt"), passphrase + [UInt8(ascii: "\n")])) }
-        case .providerToken(let key, let keyIdentifier, _):
-            files.append((secret("AuthKey_\(keyIdentifier).p8"), key))
+        case .providerToken(let key, let keyID, _):
+            files.append((secret("AuthKey_\(keyID).p8"), key))
         }
         if let trust = self.upstream.trust { files.append((shared(Self.trustName), trust)) }
         files.append((shared(Self.hostsName), Array((self.hostsLine + "\n").utf8)))
@@ -298,10 +298,10 @@ package struct GatewaySetup {
             lines = ["certificate: \(Self.certificateName(bytes))"]
             if key != nil { lines.append("key: upstream.key.pem") }
             if passphrase != nil { lines.append("passphraseFile: upstream-passphrase.txt") }
-        case .providerToken(_, let keyIdentifier, let teamIdentifier):
+        case .providerToken(_, let keyID, let teamID):
             lines = [
-                "p8: \(Self.quoted("AuthKey_\(keyIdentifier).p8"))", "keyID: \(Self.quoted(keyIdentifier))",
-                "teamID: \(Self.quoted(teamIdentifier))",
+                "p8: \(Self.quoted("AuthKey_\(keyID).p8"))", "keyID: \(Self.quoted(keyID))",
+                "teamID: \(Self.quoted(teamID))",
             ]
         }
         if let host = self.upstream.host { lines.append("host: \(Self.quoted(host))   # instead of Apple's service") }

@@ -11,7 +11,7 @@ package struct UpstreamCredentials: Sendable {
     enum Kind: Sendable {
         /// A certificate, its key if that is in a separate file, and the passphrase.
         case certificate(bytes: [UInt8], key: [UInt8]?, passphrase: [UInt8]?, TLSCertificate)
-        case providerToken(key: [UInt8], keyIdentifier: String, teamIdentifier: String)
+        case providerToken(key: [UInt8], keyID: String, teamID: String)
     }
 
     let kind: Kind
@@ -25,15 +25,15 @@ package struct UpstreamCredentials: Sendable {
     }
 
     /// Takes a key that signs provider tokens, in PEM, and its identifiers, for which ``isIdentifier(_:)`` is true.
-    package init(key bytes: [UInt8], keyIdentifier: String, teamIdentifier: String) {
-        self.kind = .providerToken(key: bytes, keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier)
+    package init(key bytes: [UInt8], keyID: String, teamID: String) {
+        self.kind = .providerToken(key: bytes, keyID: keyID, teamID: teamID)
     }
 
     /// Whether a text has the format of Apple's identifiers of keys and teams.
     package static func isIdentifier(_ text: String) -> Bool { ProviderTokenKey.isIdentifier(text) }
 
     /// The identifier of a key in the name of its file, as Apple names it; `nil` if there is none.
-    package static func keyIdentifier(inPath path: String) -> String? {
+    package static func keyID(inPath path: String) -> String? {
         let name = path.split(separator: "/").last ?? path[...]
         guard name.hasPrefix("AuthKey_"), name.hasSuffix(".p8") else { return nil }
         let identifier = String(name.dropFirst(8).dropLast(3))

@@ -11,8 +11,8 @@ package import OpenSSLTLS
 /// Sends one notification through a running gateway, as an old provider does.
 package struct GatewayTest: Sendable {
     /// How long to wait for the gateway: longer than its default limit for reaching the service.
-    private static let answerDurationMax = Duration.seconds(75)
-    private static let connectDurationMax = Duration.seconds(5)
+    private static let responseTimeout = Duration.seconds(75)
+    private static let connectTimeout = Duration.seconds(5)
     /// How long to wait before reporting that the test is waiting.
     private static let silenceDuration = Duration.seconds(3)
 
@@ -90,13 +90,13 @@ package struct GatewayTest: Sendable {
         _ target: ResolvedConfiguration.TestTarget,
         _ identity: TLSIdentity,
         _ trust: String
-    ) -> ProviderConfiguration {
+    ) -> BinaryConfiguration {
         var tls = TLSConfiguration.client(identity: identity, trust: .file(trust))
-        tls.minimumVersion = min(tls.minimumVersion, target.tlsMaximum)
-        tls.maximumVersion = max(tls.minimumVersion, min(tls.maximumVersion, target.tlsMaximum))
-        var configuration = ProviderConfiguration(endpoint: target.endpoint, tls: tls)
+        tls.versionMin = min(tls.versionMin, target.tlsMaximum)
+        tls.versionMax = max(tls.versionMin, min(tls.versionMax, target.tlsMaximum))
+        var configuration = BinaryConfiguration(endpoint: target.endpoint, tls: tls)
         configuration.serverName = Endpoint.gateway(target.environment).host
-        configuration.connectDurationMax = Self.connectDurationMax
+        configuration.connectTimeout = Self.connectTimeout
         // One attempt is enough for a diagnosis, and a device must not show the notification twice.
         configuration.limits.policy = .atMostOnce
         configuration.limits.fruitlessConnectionCountMax = 1
@@ -104,7 +104,7 @@ package struct GatewayTest: Sendable {
         configuration.limits.silentAttemptCountMax = 1
         configuration.limits.processingErrorRetryCountMax = 0
         configuration.limits.verificationDelay = .milliseconds(10)
-        configuration.limits.answerDelayMax = Self.answerDurationMax
+        configuration.limits.responseTimeout = Self.responseTimeout
         return configuration
     }
 

@@ -74,7 +74,7 @@ public final class TLSContext: @unchecked Sendable {
     }
 
     private func setVersionsAndCiphers() throws(TLSError) {
-        let (minimum, maximum) = (self.configuration.minimumVersion, self.configuration.maximumVersion)
+        let (minimum, maximum) = (self.configuration.versionMin, self.configuration.versionMax)
         guard minimum <= maximum else {
             throw .configurationUnusable(detail: "the minimum version \(minimum) is above the maximum \(maximum)")
         }

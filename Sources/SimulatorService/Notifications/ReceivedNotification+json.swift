@@ -52,10 +52,10 @@ extension ReceivedNotification {
         object.add("expiry", self.expiry.wireValue.map { $0 == 0 ? "immediately" : Self.time($0) })
         object.add("priority", self.priority)
         object.add("pushType", self.pushType?.rawValue)
-        object.add("collapseId", self.collapseIdentifier)
-        object.add("apnsId", self.requestIdentifier?.description)
+        object.add("collapseId", self.collapseID)
+        object.add("apnsId", self.apnsID?.description)
         object.add("tokenSignature", self.tokenSignature?.rawValue)
-        object.add("uniqueId", self.uniqueIdentifier?.description)
+        object.add("uniqueId", self.apnsUniqueID?.description)
         // Rounded to microseconds.
         object.add("durationMilliseconds", json: self.duration.map { "\(($0 / .microseconds(1)).rounded() / 1000)" })
         return object

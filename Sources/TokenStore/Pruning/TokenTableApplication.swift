@@ -38,7 +38,7 @@ public struct TokenTableApplication: Hashable, Sendable {
     /// Whether rows are only counted; by default `false`.
     public var isDryRun = false
     /// How long to wait for a lock of other processes; by default 30 seconds.
-    public var lockWait = Duration.seconds(30)
+    public var lockTimeout = Duration.seconds(30)
 
     /// Creates an application with defaults.
     ///
@@ -100,7 +100,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         var configuration = Configuration()
         configuration.label = "token table"
         configuration.readonly = self.isDryRun
-        configuration.busyMode = .timeout(self.lockWait / .seconds(1))
+        configuration.busyMode = .timeout(self.lockTimeout / .seconds(1))
         configuration.prepareDatabase { database in
             try database.execute(sql: "PRAGMA cache_size = -\(TokenTableLimits.cacheKibibyteCount)")
         }
@@ -187,7 +187,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         var pruner = try TokenTablePruner(
             database,
             table,
-            lockWait: self.lockWait,
+            lockTimeout: self.lockTimeout,
             batchRowCountMax: self.batchRowCountMax
         )
         let keepsJournal = try self.keepJournal(database)

@@ -12,17 +12,17 @@ struct TokenTablePruner {
     /// The values of rows: key, token, registration.
     private let valueCount: Int
     private let rows = SQLiteValues()
-    private let lockWait: Duration
+    private let lockTimeout: Duration
     private let batchRowCountMax: Int
     private var lock: TokenTableLock
 
-    init(_ database: Database, _ table: TokenTable, lockWait: Duration, batchRowCountMax: Int) throws {
+    init(_ database: Database, _ table: TokenTable, lockTimeout: Duration, batchRowCountMax: Int) throws {
         self.database = database
         self.statement = try PurgeStatement(database, sql: table.pruneSQL)
         self.hasRowNumbers = table.hasRowNumbers
         self.valueCount = table.keys.count + (table.registration == nil ? 1 : 2)
-        self.lockWait = lockWait
-        self.lock = TokenTableLock(database, wait: lockWait)
+        self.lockTimeout = lockTimeout
+        self.lock = TokenTableLock(database, wait: lockTimeout)
         self.batchRowCountMax = batchRowCountMax
     }
 
@@ -39,11 +39,11 @@ struct TokenTablePruner {
     mutating func prune(_ report: inout TokenTableReport) throws {
         defer { report.longestLock = self.lock.longestHold }
         var first = 0
-        var deadline = ContinuousClock.now + self.lockWait
+        var deadline = ContinuousClock.now + self.lockTimeout
         while first < self.waitingCount {
             do {
                 first += try self.pruneBatch(from: first, &report)
-                deadline = .now + self.lockWait
+                deadline = .now + self.lockTimeout
             } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
                 // A reader blocked the commit. It can continue during the pause.
                 if ContinuousClock.now >= deadline { throw error }

@@ -16,7 +16,7 @@ public final class PurgeList: Sendable {
     private let pool: DatabasePool
 
     /// How long a call waits for other writing processes.
-    public static let busyDuration = Duration.seconds(10)
+    public static let busyTimeout = Duration.seconds(10)
 
     /// Opens a list.
     ///
@@ -33,7 +33,7 @@ public final class PurgeList: Sendable {
             do {
                 self.pool = try PurgeListError.translated(path: path) { try PurgeList.open(path, isMade: isMade) }
                 break
-            } catch PurgeListError.busy where ContinuousClock.now - start < PurgeList.busyDuration {
+            } catch PurgeListError.busy where ContinuousClock.now - start < PurgeList.busyTimeout {
                 // SQLite does not wait for its own locks while it switches to the write-ahead log, so concurrent
                 // opening or closing would fail immediately.
                 usleep(PurgeList.openPauseMicroseconds)
@@ -123,7 +123,7 @@ public final class PurgeList: Sendable {
     private static var configuration: Configuration {
         var configuration = Configuration()
         configuration.label = "purge list"
-        configuration.busyMode = .timeout(PurgeList.busyDuration / .seconds(1))
+        configuration.busyMode = .timeout(PurgeList.busyTimeout / .seconds(1))
         configuration.prepareDatabase { database in
             try database.execute(sql: "PRAGMA journal_size_limit = \(PurgeLimits.journalByteCountMax)")
         }

@@ -66,14 +66,14 @@ final class BridgeWalk {
         self.token = try DeviceToken(bytes: [1, 2, 3])
         self.random = SplitMix64(seed: seed)
         self.jitter = NIOLockedValueBox(SplitMix64(seed: seed ^ 0x5555))
-        var limits = ProviderLimits()
+        var limits = BinaryLimits()
         limits.policy = self.random.chance(50) ? .atLeastOnce : .atMostOnce
         limits.windowCount = UInt64(1 + self.random.below(self.random.chance(30) ? 5 : 60))
         limits.invalidTokenRunCountMax = 0
         limits.fruitlessConnectionCountMax = 200
         limits.refusedConnectionCountMax = 200
         // A probe without a response is an error, so the walk must not end without one.
-        limits.answerDelayMax = .seconds(100_000_000)
+        limits.responseTimeout = .seconds(100_000_000)
         self.session = ProviderSession(limits: limits)
         self.notificationCount = UInt64(1 + self.random.below(self.random.chance(80) ? 30 : 120))
         self.contentCount = self.random.chance(70) ? Int(self.notificationCount) : 1 + self.random.below(8)
@@ -90,7 +90,7 @@ final class BridgeWalk {
         self.listener = try ListenerFixture.configuration { listener in
             listener.inFlightCountMax = inFlightCountMax
             listener.outcomeTimeout = outcomeTimeout
-            listener.shutdownDuration = .seconds(5)
+            listener.shutdownTimeout = .seconds(5)
         }
         var other = SplitMix64(seed: seed ^ 0xAAAA)
         self.lifetime = other.chance(50) ? nil : 3600
@@ -351,7 +351,7 @@ extension BridgeWalk {
                 case .indeterminate: count.indeterminate += 1
                 default: return "\(number) has outcome \(settlement.outcome)"
                 }
-                count.isFlagged = count.isFlagged || settlement.possibleDuplicate
+                count.isFlagged = count.isFlagged || settlement.isPossibleDuplicate
                 counts[self.content(number)] = count
             }
         }

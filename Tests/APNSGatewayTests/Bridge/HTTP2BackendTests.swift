@@ -71,7 +71,7 @@ import Testing
             }
         }
         #expect(upstream.tokens == Array(1...50))
-        #expect(Set(upstream.asked.map(\.request.identifier)).count == 50)
+        #expect(Set(upstream.asked.map(\.request.apnsID)).count == 50)
         let request = try #require(upstream.asked.first?.request)
         #expect(request.topic == Fixture.topic)
         #expect(request.pushType == .alert)
@@ -368,7 +368,7 @@ import Testing
             return
         }
         func values(_ key: String) -> [String] { delivered.map { "\($0.metadata[key] ?? "none")" } }
-        #expect(values("apns.legacy.request.identifier") == upstream.asked.map { "\($0.request.identifier)" })
+        #expect(values("apns.legacy.request.identifier") == upstream.asked.map { "\($0.request.apnsID)" })
         #expect(values("apns.legacy.notification.number") == ["1", "2", "3"])
         let admitted = try #require(lines.of("provider admitted").first)
         let connection = try #require(admitted.metadata["apns.legacy.bridge.connection.id"])
@@ -391,7 +391,7 @@ import Testing
                 #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 2))
             }
         }
-        #expect(Set(upstream.asked.map(\.request.identifier)).count == 1)
+        #expect(Set(upstream.asked.map(\.request.apnsID)).count == 1)
     }
 
     @Test func `a header that the service rejects is omitted from later attempts`() async throws {
@@ -409,7 +409,7 @@ import Testing
         }
         let requests = upstream.asked.map(\.request)
         #expect(requests.map(\.priority) == [10, nil, nil] && requests.map(\.pushType) == [.alert, .alert, nil])
-        #expect(Set(requests.map(\.identifier)).count == 1)
+        #expect(Set(requests.map(\.apnsID)).count == 1)
     }
 
     @Test func `a spent budget is a shutdown that names the last accepted one, and delays the next connection`()

@@ -196,7 +196,7 @@ import Testing
         let requests = try [Self.request(), Self.request()]
         var text = "\(requests[0])" + String(reflecting: requests[1])
         // Four digits occur in about one of two thousand random identifiers.
-        for request in requests { text = text.replacing("\(request.identifier)", with: "") }
+        for request in requests { text = text.replacing("\(request.apnsID)", with: "") }
         #expect(!text.contains("abcd"))
         #expect(!text.contains("hello"))
     }

@@ -24,7 +24,7 @@ import Testing
             }
         }
         #expect(upstream.numbers == Array(1...50))
-        #expect(Set(upstream.delivered.compactMap(\.identifier)).count == 50)
+        #expect(Set(upstream.delivered.compactMap(\.apnsID)).count == 50)
         let first = try #require(upstream.delivered.first { ScriptedUpstream.number($0.token) == 1 })
         #expect(first.topic == Fixture.topic && first.pushType == .alert && first.expiry == .immediately)
         #expect(first.payloadText == #"{"aps":{"alert":"number 1"}}"#)
@@ -66,7 +66,7 @@ import Testing
         let rows = Own.Rows(beforeSave: { await latch.wait() })
         let gateway = try Own.gateway(upstream, store: rows) {
             $0.listener.outcomeTimeout = .milliseconds(200)
-            $0.listener.shutdownDuration = .milliseconds(100)
+            $0.listener.shutdownTimeout = .milliseconds(100)
         }
         try await gateway.withRunning { gateway in
             try await Own.connect(try await gateway.port) {
@@ -242,7 +242,7 @@ import Testing
             }
         }
         #expect(upstream.numbers == [1, 1, 2, 2, 3])
-        #expect(Set(upstream.delivered.compactMap(\.identifier)).count == 3)
+        #expect(Set(upstream.delivered.compactMap(\.apnsID)).count == 3)
     }
 
     @Test func `providers are read only while there is room for deliveries`() async throws {

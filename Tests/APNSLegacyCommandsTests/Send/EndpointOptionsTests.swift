@@ -72,7 +72,7 @@ import Testing
         ]
         for (text, version) in versions {
             let command = try Self.command(["--host", "a", "--tls-min", text])
-            #expect(try command.endpoint.tls(command.client).minimumVersion == version)
+            #expect(try command.endpoint.tls(command.client).versionMin == version)
         }
     }
 

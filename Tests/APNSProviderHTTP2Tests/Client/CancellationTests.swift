@@ -154,10 +154,10 @@ import Testing
         let configuration: PushClientConfiguration =
             switch peer {
             case .binary:
-                .binary(host: host, identity: identity, trust: trust) { $0.connectDurationMax = duration }
+                .binary(host: host, identity: identity, trust: trust) { $0.connectTimeout = duration }
             case .http2:
                 .http2(HTTP2Endpoint(host: host, port: 443), identity: identity, trust: trust) { configuration, _ in
-                    configuration.connectDurationMax = duration
+                    configuration.connectTimeout = duration
                 }
             }
         let client = try PushClient(configuration, logger: PushFixture.quiet)

@@ -16,9 +16,9 @@ import Testing
     private static func client(
         _ peer: ClientPeer,
         _ port: Int,
-        queueDurationMax: Duration? = nil
+        queueTimeout: Duration? = nil
     ) throws -> PushClient {
-        let configuration = try peer.configuration(port: port, queueDurationMax: queueDurationMax)
+        let configuration = try peer.configuration(port: port, queueTimeout: queueTimeout)
         return try PushClient(configuration, logger: PushFixture.quiet)
     }
 
@@ -26,7 +26,7 @@ import Testing
 
     @Test(arguments: ClientPeer.allCases)
     func `stop before run settles what waits, and run then ends immediately`(peer: ClientPeer) async throws {
-        let client = try Self.client(peer, 1, queueDurationMax: .seconds(2))
+        let client = try Self.client(peer, 1, queueTimeout: .seconds(2))
         var records: [DeliveryRecord<Int>] = []
         do {
             for try await record in client.send(NumberedRows(3, atEnd: client.stop)) { records.append(record) }
@@ -43,7 +43,7 @@ import Testing
 
     @Test(arguments: ClientPeer.allCases)
     func `without a run, everything is unsent after its deadline`(peer: ClientPeer) async throws {
-        let client = try Self.client(peer, 1, queueDurationMax: .milliseconds(200))
+        let client = try Self.client(peer, 1, queueTimeout: .milliseconds(200))
         #expect(await client.send(try ClientPeer.notification(0)) == .unsent(.deadline))
         var records: [DeliveryRecord<Int>] = []
         for try await record in client.send(NumberedRows(3)) { records.append(record) }

@@ -24,7 +24,7 @@ import Testing
     /// The options of a client, and the length of the outage.
     private struct Course: Sendable {
         var outage: Duration
-        var queueDurationMax: Duration
+        var queueTimeout: Duration
         /// `nil` for the library's default.
         var pauseMax: Duration?
         /// Between two notifications.
@@ -61,7 +61,7 @@ import Testing
         let port = try await PushFixture.unusedPort()
         let configuration = try peer.configuration(
             port: port,
-            queueDurationMax: course.queueDurationMax,
+            queueTimeout: course.queueTimeout,
             pauseMax: course.pauseMax
         )
         let lines = LogLines()
@@ -112,8 +112,8 @@ import Testing
                 unsentCount += 1
                 #expect(failure.kind == .refused)
                 let wait = one.start.duration(to: one.end)
-                #expect(wait < course.queueDurationMax + slack, "sent after \(time)")
-                #expect(wait > course.queueDurationMax * 0.8, "sent after \(time)")
+                #expect(wait < course.queueTimeout + slack, "sent after \(time)")
+                #expect(wait > course.queueTimeout * 0.8, "sent after \(time)")
                 #expect(one.start < back, "the service was back before it was sent, after \(time)")
             default: Issue.record("sent after \(time): \(one.outcome)")
             }
@@ -125,7 +125,7 @@ import Testing
     @Test func `an outage is survived and logged`() async throws {
         let course = Course(
             outage: .seconds(3),
-            queueDurationMax: .seconds(2),
+            queueTimeout: .seconds(2),
             pauseMax: .milliseconds(200),
             interval: .milliseconds(20)
         )
@@ -138,7 +138,7 @@ import Testing
     func `an outage of a minute is survived with the default delays`() async throws {
         let course = Course(
             outage: .seconds(60),
-            queueDurationMax: .seconds(30),
+            queueTimeout: .seconds(30),
             pauseMax: nil,
             interval: .milliseconds(100)
         )

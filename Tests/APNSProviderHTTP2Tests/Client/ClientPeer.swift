@@ -31,13 +31,13 @@ enum ClientPeer: CaseIterable, CustomTestStringConvertible {
     ///
     /// - Parameters:
     ///   - port: the port of the service.
-    ///   - queueDurationMax: the maximum waiting time of a notification.
+    ///   - queueTimeout: the maximum waiting time of a notification.
     ///   - pauseMax: the maximum delay before reconnecting; by default the library's.
     /// - Returns: the configuration.
     /// - Throws: an error if there are no certificates.
     func configuration(
         port: Int,
-        queueDurationMax: Duration? = .seconds(30),
+        queueTimeout: Duration? = .seconds(30),
         pauseMax: Duration? = nil
     ) throws -> PushClientConfiguration {
         let identity = try PushFixture.provider.get().identity
@@ -45,13 +45,13 @@ enum ClientPeer: CaseIterable, CustomTestStringConvertible {
         switch self {
         case .binary:
             return .binary(host: "127.0.0.1", port: port, identity: identity, trust: trust) {
-                $0.queueDurationMax = queueDurationMax
+                $0.queueTimeout = queueTimeout
                 if let pauseMax { $0.limits.backoff.max = pauseMax }
             }
         case .http2:
             let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: port)
             return .http2(endpoint, identity: identity, trust: trust) { configuration, _ in
-                configuration.queueDurationMax = queueDurationMax
+                configuration.queueTimeout = queueTimeout
                 if let pauseMax { configuration.backoff.max = pauseMax }
             }
         }

@@ -75,7 +75,7 @@ struct HTTP2BatchTests {
     private func send(
         _ source: Source,
         to service: ScriptedService,
-        _ change: @escaping @Sendable (inout PushConfiguration) -> Void = { _ in }
+        _ change: @escaping @Sendable (inout HTTP2Configuration) -> Void = { _ in }
     ) async throws {
         let configuration = try PushFixture.serverConfiguration()
         try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
@@ -105,7 +105,7 @@ struct HTTP2BatchTests {
         try await self.send(source, to: service) { configuration in
             configuration.connectionCount = connectionCount
             // Thousands of answers under a sanitizer, on a busy machine; this does not test deadlines.
-            configuration.answerDurationMax = .seconds(240)
+            configuration.responseTimeout = .seconds(240)
         }
         let record = source.record.withLockedValue(\.self)
         #expect(record.outcomes.count == count && record.outcomes.values.allSatisfy { $0.count == 1 })

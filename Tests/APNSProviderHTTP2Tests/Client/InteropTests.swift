@@ -73,7 +73,7 @@ struct InteropTests {
     }
 
     @Test func `the production service returns no apns-unique-id`() async throws {
-        let answer = try await self.curl(["--http2", "--cert", "IDENTITY"]) { $0.addsUniqueIdentifier = false }
+        let answer = try await self.curl(["--http2", "--cert", "IDENTITY"]) { $0.addsUniqueID = false }
         #expect(answer.contains("HTTP/2 200"), "\(answer)")
         #expect(answer.contains("apns-id: "))
         #expect(!answer.contains("apns-unique-id: "))
@@ -93,8 +93,8 @@ struct InteropTests {
         #expect(bare.contains("HTTP/2 403") && bare.contains("MissingProviderToken"), "\(bare)")
         let key = try ProviderTokenKey(
             key: try PushFixture.signer.get(),
-            keyIdentifier: PushFixture.keyIdentifier,
-            teamIdentifier: PushFixture.teamIdentifier
+            keyID: PushFixture.keyID,
+            teamID: PushFixture.teamID
         )
         let token = try key.token(issuedAt: Int64(Date().timeIntervalSince1970))
         let proved = try await self.curl(topic + ["-H", "authorization: bearer \(token)"])

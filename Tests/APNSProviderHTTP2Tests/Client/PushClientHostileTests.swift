@@ -93,7 +93,7 @@ struct PushClientHostileTests {
         let identity = try PushFixture.server.get().identity
         try await HTTP2FrameService.withRunning(hostile.script, tls: .server(identity: identity)) { service in
             var configuration = try PushFixture.clientConfiguration(port: service.port)
-            configuration.answerDurationMax = .seconds(5)
+            configuration.responseTimeout = .seconds(5)
             configuration.attemptCountMax = 2
             let request = try PushFixture.request()
             let (outcome, seconds) = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {

@@ -62,7 +62,7 @@ struct PushClientLifeTests {
 
     @Test func `a request that waits too long is unsent, with the reason`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
-        configuration.queueDurationMax = .milliseconds(50)
+        configuration.queueTimeout = .milliseconds(50)
         let request = try PushFixture.request()
         let outcome = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
             await $0.send(request)
@@ -76,7 +76,7 @@ struct PushClientLifeTests {
 
     @Test func `no request waits longer than its deadline without a run`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: 1)
-        configuration.queueDurationMax = .milliseconds(50)
+        configuration.queueTimeout = .milliseconds(50)
         let client = try RequestClient(configuration, logger: PushFixture.quiet)
         #expect(await client.send(try PushFixture.request()) == .unsent(.deadline))
         client.finish()
@@ -215,7 +215,7 @@ struct PushClientLifeTests {
             service,
             client: {
                 $0.requestCountMax = 10
-                $0.answerDurationMax = .milliseconds(200)
+                $0.responseTimeout = .milliseconds(200)
             },
             { client in
                 var taken = 0
@@ -273,7 +273,7 @@ struct PushClientLifeTests {
             }
             .bind(host: "127.0.0.1", port: 0).get()
         var configuration = try PushFixture.clientConfiguration(port: listener.localAddress?.port ?? 0)
-        configuration.connectDurationMax = .milliseconds(100)
+        configuration.connectTimeout = .milliseconds(100)
         configuration.connectFailureCountMax = 2
         let (request, impatient) = (try PushFixture.request(), configuration)
         await #expect(throws: ProviderError.self) {

@@ -17,10 +17,10 @@ import Testing
 struct PushClientStallTests {
     typealias Script = HTTP2FrameService.Script
 
-    private static func configuration(_ service: HTTP2FrameService) throws -> PushConfiguration {
+    private static func configuration(_ service: HTTP2FrameService) throws -> HTTP2Configuration {
         var configuration = try PushFixture.clientConfiguration(port: service.port)
-        configuration.answerDurationMax = .milliseconds(600)
-        configuration.queueDurationMax = nil
+        configuration.responseTimeout = .milliseconds(600)
+        configuration.queueTimeout = nil
         return configuration
     }
 
@@ -63,7 +63,7 @@ struct PushClientStallTests {
                     Issue.record("\(report)")
                     continue
                 }
-                #expect(!report.possibleDuplicate)
+                #expect(!report.isPossibleDuplicate)
             }
             #expect(service.record.connectionCount == 3)
             #expect(failures.withLockedValue(\.self) == 3)
@@ -77,11 +77,11 @@ struct PushClientStallTests {
             let requests = try Self.requests(40, payload: String(repeating: "x", count: 4000))
             var configuration = try Self.configuration(service)
             // Long enough for answers on a busy machine.
-            configuration.answerDurationMax = .seconds(1)
+            configuration.responseTimeout = .seconds(1)
             let reports = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
                 await Self.reports(requests, $0)
             }
-            #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
+            #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.isPossibleDuplicate })
             let record = service.record
             #expect(record.connectionCount == 3, "each accepts 16 complete requests")
             #expect(record.bodies.sorted() == requests.map { String(buffer: $0.payload) }.sorted())
@@ -119,7 +119,7 @@ struct PushClientStallTests {
             SlowService(),
             server: { $0.streamCountMax = 1 },
             client: { configuration in
-                configuration.answerDurationMax = .seconds(2)
+                configuration.responseTimeout = .seconds(2)
                 configuration.onFirstAnswer = { connections.withLockedValue { $0 += 1 } }
             },
             { await Self.reports(requests, $0) }
@@ -143,7 +143,7 @@ struct PushClientStallTests {
         try await HTTP2FrameService.withRunning(.noStreams, tls: .server(identity: identity)) { service in
             let requests = try Self.requests(3, payload: "{}")
             var configuration = try Self.configuration(service)
-            configuration.answerDurationMax = .seconds(30)
+            configuration.responseTimeout = .seconds(30)
             let reports = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
                 async let reports = Self.reports(requests, client)
                 try await service.wait { $0.connectionCount == 1 }

@@ -20,22 +20,22 @@ struct PushClientTests {
         request.pushType = .background
         request.priority = 5
         request.expiry = .at(secondsSince1970: 1_700_000_000)
-        request.collapseIdentifier = "game-1"
+        request.collapseID = "game-1"
         let sent = request
         let report = try await PushFixture.withPair(service) { await $0.report(of: sent) }
         #expect(report.outcome == .accepted)
         #expect(report.attempts == 1)
         #expect(report.latency.map { $0 > .zero } == true)
         let arrived = try #require(service.requests.first)
-        #expect(arrived.identifier == sent.identifier && report.apnsID == sent.identifier)
-        #expect(arrived.uniqueIdentifier != nil && report.apnsUniqueID == arrived.uniqueIdentifier)
+        #expect(arrived.apnsID == sent.apnsID && report.apnsID == sent.apnsID)
+        #expect(arrived.apnsUniqueID != nil && report.apnsUniqueID == arrived.apnsUniqueID)
         #expect(arrived.token == sent.token)
         #expect(arrived.payload == sent.payload)
         #expect(arrived.topic == PushFixture.topic)
         #expect(arrived.pushType == .background)
         #expect(arrived.priority == 5)
         #expect(arrived.expiration == 1_700_000_000)
-        #expect(arrived.collapseIdentifier == "game-1")
+        #expect(arrived.collapseID == "game-1")
     }
 
     @Test func `many requests each have one report`() async throws {
@@ -46,8 +46,8 @@ struct PushClientTests {
         try await PushFixture.withPair(service, client: { $0.connectionCount = 3 }) { client in
             for _ in 0..<count {
                 var request = body
-                request.identifier = PushIdentifier()
-                let identifier = request.identifier
+                request.apnsID = PushIdentifier()
+                let identifier = request.apnsID
                 let receipt = client.submit(request) { report in
                     #expect(report.outcome == .accepted)
                     reports.withLockedValue { $0[identifier, default: 0] += 1 }
@@ -92,7 +92,7 @@ struct PushClientTests {
     @Test func `requests unprocessed at a GOAWAY are sent again on another connection`() async throws {
         let service = ScriptedService { _, count in count == 3 ? .goAway(.shutdown) : nil }
         let reports = try await self.reports(of: 20, service)
-        #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
+        #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.isPossibleDuplicate })
         #expect(reports.contains { $0.attempts == 2 })
         #expect(Set(service.requests.map(\.connectionNumber)).count == 2)
     }
@@ -101,8 +101,8 @@ struct PushClientTests {
         let service = ScriptedService { _, count in count == 3 ? .shutDown : nil }
         let reports = try await self.reports(of: 20, service)
         #expect(reports.allSatisfy { $0.outcome == .accepted })
-        let first = service.requests.filter { $0.connectionNumber == 1 }.map(\.identifier)
-        let second = service.requests.filter { $0.connectionNumber == 2 }.map(\.identifier)
+        let first = service.requests.filter { $0.connectionNumber == 1 }.map(\.apnsID)
+        let second = service.requests.filter { $0.connectionNumber == 2 }.map(\.apnsID)
         #expect(first.count >= 3)
         #expect(Set(first).isDisjoint(with: second))
     }
@@ -110,7 +110,7 @@ struct PushClientTests {
     @Test func `a refused stream is sent again`() async throws {
         let service = ScriptedService { _, count in count.isMultiple(of: 3) ? .refuseStream : nil }
         let reports = try await self.reports(of: 30, service)
-        #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
+        #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.isPossibleDuplicate })
     }
 
     @Test func `a repeatedly refused request is unsent`() async throws {
@@ -148,9 +148,9 @@ struct PushClientTests {
             await $0.report(of: request)
         }
         #expect(report.outcome == .accepted)
-        #expect(report.possibleDuplicate)
+        #expect(report.isPossibleDuplicate)
         #expect(report.attempts == 2)
-        #expect(service.counts[request.identifier] == 2)
+        #expect(service.counts[request.apnsID] == 2)
     }
 
     @Test func `a request without an answer is indeterminate in time`() async throws {
@@ -160,7 +160,7 @@ struct PushClientTests {
         let (first, second) = (silent, try PushFixture.request())
         let outcomes = try await PushFixture.withPair(
             service,
-            client: { $0.answerDurationMax = .milliseconds(200) },
+            client: { $0.responseTimeout = .milliseconds(200) },
             { client in
                 async let unanswered = client.send(first)
                 return [await client.send(second), await unanswered]
@@ -236,7 +236,7 @@ struct PushClientTests {
             await withTaskGroup(of: DeliveryReport.self) { group in
                 for _ in 0..<count {
                     var request = request
-                    request.identifier = PushIdentifier()
+                    request.apnsID = PushIdentifier()
                     group.addTask { [request] in await client.report(of: request) }
                 }
                 return await group.reduce(into: []) { $0.append($1) }

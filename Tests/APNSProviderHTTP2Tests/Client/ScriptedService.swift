@@ -45,7 +45,7 @@ final class ScriptedService: PushService {
 
     /// How many times each request arrived, by identifier.
     var counts: [PushIdentifier: Int] {
-        self.requests.reduce(into: [:]) { $0[$1.identifier, default: 0] += 1 }
+        self.requests.reduce(into: [:]) { $0[$1.apnsID, default: 0] += 1 }
     }
 
     /// Waits until it received this many requests, at most 20 seconds.

@@ -128,9 +128,9 @@ import Testing
                 let silent = PushNotification(token: token, payload: #"{"aps":{"content-available":1}}"#)
                 #expect(await client.send(silent) == .accepted)
                 notification.pushType = .background
-                notification.collapseIdentifier = "news"
+                notification.collapseID = "news"
                 notification.expiry = .immediately
-                notification.identifier = PushIdentifier("123E4567-E89B-12D3-A456-42665544000A")
+                notification.apnsID = PushIdentifier("123E4567-E89B-12D3-A456-42665544000A")
                 #expect(await client.send(notification) == .accepted)
             }
         }
@@ -138,7 +138,7 @@ import Testing
         try #require(requests.count == 3)
         #expect(requests.map(\.topic) == Array(repeating: PushFixture.topic, count: 3))
         #expect(requests.map(\.pushType) == [.alert, .background, .background])
-        #expect(requests[2].collapseIdentifier == "news" && requests[2].expiration == 0)
-        #expect(requests[2].identifier == PushIdentifier("123E4567-E89B-12D3-A456-42665544000A"))
+        #expect(requests[2].collapseID == "news" && requests[2].expiration == 0)
+        #expect(requests[2].apnsID == PushIdentifier("123E4567-E89B-12D3-A456-42665544000A"))
     }
 }

@@ -14,13 +14,13 @@ struct HTTP2HeaderFieldsTests {
     private func expected(_ request: PushRequest, _ authorization: String?) -> [String] {
         var headers = [":method: POST", ":scheme: https", ":authority: host", ":path: /3/device/"]
         headers[3] += request.token.hexadecimal
-        headers.append("apns-id: \(request.identifier)")
+        headers.append("apns-id: \(request.apnsID)")
         if let topic = request.topic { headers.append("apns-topic: \(topic)") }
         if let type = request.pushType { headers.append("apns-push-type: \(type.rawValue)") }
         if let priority = request.priority { headers.append("apns-priority: \(priority)") }
         if let authorization { headers.append("authorization: \(authorization)") }
         if let expiration = request.expiry.wireValue { headers.append("apns-expiration: \(expiration)") }
-        if let collapse = request.collapseIdentifier { headers.append("apns-collapse-id: \(collapse)") }
+        if let collapse = request.collapseID { headers.append("apns-collapse-id: \(collapse)") }
         return headers
     }
 
@@ -29,7 +29,7 @@ struct HTTP2HeaderFieldsTests {
         var request = PushRequest(
             token: try DeviceToken(bytes: bytes),
             payload: ByteBuffer(string: "{}"),
-            identifier: PushIdentifier(using: &random)
+            apnsID: PushIdentifier(using: &random)
         )
         request.topic =
             [nil, "com.example.app", "com.example.\(UInt8.random(in: 0...255, using: &random))"]
@@ -38,7 +38,7 @@ struct HTTP2HeaderFieldsTests {
         request.priority = [nil, 1, 5, 10].randomElement(using: &random) ?? nil
         request.expiry = PushExpiry(wireValue: [nil, 0, .max].randomElement(using: &random) ?? nil)
         let length = Int.random(in: 1...64, using: &random)
-        request.collapseIdentifier = Bool.random(using: &random) ? String(repeating: "c", count: length) : nil
+        request.collapseID = Bool.random(using: &random) ? String(repeating: "c", count: length) : nil
         return request
     }
 
@@ -68,9 +68,9 @@ struct HTTP2HeaderFieldsTests {
             var request = try self.request(&random)
             // In series that differ only in their tokens, as in a batch.
             if seed % 2 == 1, let last, Int.random(in: 0..<4, using: &random) > 0 {
-                let (token, identifier) = (request.token, request.identifier)
+                let (token, identifier) = (request.token, request.apnsID)
                 request = last
-                (request.token, request.identifier) = (token, identifier)
+                (request.token, request.apnsID) = (token, identifier)
             }
             last = request
             let authorization: String? =
@@ -93,7 +93,7 @@ struct HTTP2HeaderFieldsTests {
                 topic: "com.example.app"
             )
             if number == 2, name == "apns-expiration" { request.expiry = .at(secondsSince1970: 1) }
-            if number == 2, name == "apns-collapse-id" { request.collapseIdentifier = "c" }
+            if number == 2, name == "apns-collapse-id" { request.collapseID = "c" }
             harness.write(request, authorization: nil)
             harness.send()
             let read = try self.read(harness.frames(.headers).last, &decoder).map { "\($0.name): \($0.value)" }

@@ -11,14 +11,14 @@ import Testing
 @Suite struct ResultSpellingTests {
     @Test(arguments: [
         DeliveryReport(.accepted, attempts: 1), DeliveryReport(.suppressed),
-        DeliveryReport(.rejected(.binary(.invalidToken)), attempts: 2, possibleDuplicate: true),
+        DeliveryReport(.rejected(.binary(.invalidToken)), attempts: 2, isPossibleDuplicate: true),
         DeliveryReport(.rejected(.unregistered(at: 1_700_000_000)), attempts: 1),
         DeliveryReport(.invalid(.payloadEmpty)), DeliveryReport(.unsent(.stopped), attempts: 1),
     ])
     func `both have the same keys and values, except for the cause`(report: DeliveryReport) throws {
         var writer = BatchResultWriter()
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        let (status, isDuplicate) = (report.outcome.rejectionStatusCode, report.possibleDuplicate)
+        let (status, isDuplicate) = (report.outcome.rejectionStatusCode, report.isPossibleDuplicate)
         let result = LineResult(
             1,
             LineOutcome(report.outcome.kind, status: status, isDuplicate: isDuplicate),

@@ -87,7 +87,7 @@ final class ChainRecord: Sendable {
     /// The service itself.
     func upstream() -> GatewayUpstream {
         GatewayUpstream { number, request in
-            let (ticket, identifier) = (request.ticket, request.identifier)
+            let (ticket, identifier) = (request.ticket, request.apnsID)
             let answer = self.decide(Int(number), String(buffer: request.payload), identifier, ticket)
             switch answer.moment {
             case .atOnce: return answer.reply

@@ -58,10 +58,10 @@ import Testing
     @Test func `an HTTP/2 port is named, and nothing of it stays in the spool`() async throws {
         let scene = self.scene
         try await SendScene.withGateway { simulator in
-            let run = try await scene.run(scene.feedback(simulator.pushPort, SendScene.json))
-            let message = LogObject(level: "error", exitCode: 77, host: "localhost", port: simulator.pushPort)
+            let run = try await scene.run(scene.feedback(simulator.http2Port, SendScene.json))
+            let message = LogObject(level: "error", exitCode: 77, host: "localhost", port: simulator.http2Port)
             #expect(try run.messages == [message], "\(run)")
-            #expect(run.failed(77, .wrongProtocol, port: simulator.pushPort) && run.error.contains("HTTP/2"), "\(run)")
+            #expect(run.failed(77, .wrongProtocol, port: simulator.http2Port) && run.error.contains("HTTP/2"), "\(run)")
         }
         let files = try FileManager.default.contentsOfDirectory(atPath: scene.purgeList + ".spool")
         #expect(files.filter { !$0.hasSuffix(".lock") }.isEmpty)

@@ -138,7 +138,7 @@ extension SendScene {
         )
         configuration.port = 0
         configuration.closingPause = .milliseconds(1)
-        configuration.shutdownDuration = .zero
+        configuration.shutdownTimeout = .zero
         change(&configuration)
         let faults = (store as? ForgetfulStore)?.faults ?? []
         try ConnectionFaults(faults).configure(&configuration.listener, as: .feedback)

@@ -159,7 +159,7 @@ final class GatewayProgram: Sendable {
     func tls(_ identity: TLSIdentity?, version: TLSVersion = .tls1_2) throws -> TLSConfiguration {
         let trust = TLSTrust.pem(self.folder.authority.certificatePEM)
         var tls = TLSConfiguration.client(identity: identity, trust: trust)
-        tls.maximumVersion = version
+        tls.versionMax = version
         return tls
     }
 

@@ -11,8 +11,8 @@ import Testing
 
 /// Goal: temporary failures between gateway and service have no lasting effect, and the gateway causes none.
 @Suite(.timeLimit(.minutes(5))) struct GatewayServiceTests {
-    private static let keyIdentifier = "ABC123DEFG"
-    private static let teamIdentifier = "TEAM123456"
+    private static let keyID = "ABC123DEFG"
+    private static let teamID = "TEAM123456"
 
     /// Sends a notification, and returns whether it was accepted.
     private static func delivers(_ number: UInt32, _ gateway: GatewayProgram) async throws -> Bool {
@@ -31,7 +31,7 @@ import Testing
         let second = try folder.authority.issueClient(topic: "com.example.second")
         let ending = try await upstream.run(folder) { server in
             let key = try ES256PrivateKey(bytes: signer.keyPEM).publicKey
-            server.tokenKeys = [Self.keyIdentifier: .init(key: key, teamIdentifier: Self.teamIdentifier)]
+            server.tokenKeys = [Self.keyID: .init(key: key, teamID: Self.teamID)]
             server.tokenRenewalIntervalMin = .seconds(1200)
         } _: { port in
             let names = ["shop": folder.provider.identity, "second": second.identity]
@@ -42,7 +42,7 @@ import Testing
                     environment: sandbox
                     retry: {budget: 2s}
                     upstream:
-                      {p8: key.p8, keyID: \(Self.keyIdentifier), teamID: \(Self.teamIdentifier),
+                      {p8: key.p8, keyID: \(Self.keyID), teamID: \(Self.teamID),
                        host: localhost, port: \(port), trust: upstream-ca.pem}
                 """
             }

@@ -172,7 +172,7 @@ enum MistakeServer: Sendable {
                 return try await body(simulator.feedbackPort)
             }
         case .emptyFeedback: return try await SendScene.withGateway { try await body($0.feedbackPort) }
-        case .http2: return try await SendScene.withGateway { try await body($0.pushPort) }
+        case .http2: return try await SendScene.withGateway { try await body($0.http2Port) }
         case .greets(let text): return try await Self.withText(text, isGreeting: true, body)
         case .answers(let text): return try await Self.withText(text, isGreeting: false, body)
         case .silent: return try await Self.withText("", isGreeting: true, body)

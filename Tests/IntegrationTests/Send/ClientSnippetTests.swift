@@ -104,7 +104,7 @@ extension SendScene {
             let printed = try await Self.run("SendOneByOne", binary)
             #expect(printed == "cccccccc... accepted\n")
 
-            let ports = ["\(simulator.pushPort)", "\(simulator.feedbackPort)"]
+            let ports = ["\(simulator.http2Port)", "\(simulator.feedbackPort)"]
             let words = ["localhost"] + ports + [scene.folder, SendScene.token(1)]
             let lines = try await Self.run("CallsOfOtherLibraries", words).split(separator: "\n")
             #expect(lines.count == 2 && lines.first == "accepted", "\(lines)")
@@ -118,10 +118,10 @@ extension SendScene {
         let key = try scene.write("key.p8", provider.keyPEM)
         let publicKey = try ES256PrivateKey(bytes: provider.keyPEM).publicKey
         let change = { @Sendable (configuration: inout SimulatorConfiguration) in
-            configuration.push.tokenKeys = ["KEY0000001": .init(key: publicKey, teamIdentifier: "TEAM000001")]
+            configuration.push.tokenKeys = ["KEY0000001": .init(key: publicKey, teamID: "TEAM000001")]
         }
         try await SendScene.withGateway(change: change) { simulator in
-            let first = ["localhost", "\(simulator.pushPort)", scene.path("ca.pem"), SendScene.token(1)]
+            let first = ["localhost", "\(simulator.http2Port)", scene.path("ca.pem"), SendScene.token(1)]
             let words = first + [key, "KEY0000001", "TEAM000001", SendScene.topic]
             let printed = try await Self.run("SendOverHTTP2", words)
             #expect(printed == "accepted\n")
@@ -132,7 +132,7 @@ extension SendScene {
     @Test func `over HTTP2, the program is the same`() async throws {
         let (scene, provider) = (self.scene, self.scene.path("provider.pem"))
         try await SendScene.withGateway { simulator in
-            let first = ["localhost", "\(simulator.pushPort)", scene.path("ca.pem"), SendScene.token(1)]
+            let first = ["localhost", "\(simulator.http2Port)", scene.path("ca.pem"), SendScene.token(1)]
             let printed = try await Self.run("SendOverHTTP2", first + [provider, provider])
             #expect(printed == "accepted\n")
             #expect(try simulator.count(1) == 1)

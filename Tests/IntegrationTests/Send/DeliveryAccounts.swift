@@ -12,7 +12,7 @@ struct DeliveryAccounts {
     private struct Told {
         var run: pid_t
         var outcome: Substring
-        var possibleDuplicate: Bool
+        var isPossibleDuplicate: Bool
     }
 
     /// The processes that sent it.
@@ -33,7 +33,7 @@ struct DeliveryAccounts {
             case "run": run = pid_t(number)
             case "sent": self.sent[number, default: []].append(run)
             case "told" where words.count == 4 && ["once", "twice"].contains(words[3]):
-                let told = Told(run: run, outcome: words[2], possibleDuplicate: words[3] == "twice")
+                let told = Told(run: run, outcome: words[2], isPossibleDuplicate: words[3] == "twice")
                 self.told[number, default: []].append(told)
             default: break
             }
@@ -84,7 +84,7 @@ struct DeliveryAccounts {
         case "indeterminate": break
         default: findings.append("\(number) was \(one.outcome)")
         }
-        if count > 1, !one.possibleDuplicate, unreported.isEmpty {
+        if count > 1, !one.isPossibleDuplicate, unreported.isEmpty {
             findings.append("\(number) was taken \(count) times, which was not said")
         }
         return findings

@@ -10,10 +10,10 @@ struct ResultLine: Decodable, Sendable {
     var status: Int?
     var timestamp: Int?
     var attempts: Int
-    var possibleDuplicate: Bool?
+    var isPossibleDuplicate: Bool?
     var reason: String?
 
-    var isFlagged: Bool { self.possibleDuplicate ?? false }
+    var isFlagged: Bool { self.isPossibleDuplicate ?? false }
 
     static func parse(_ text: String) throws -> [ResultLine] {
         let decoder = JSONDecoder()

@@ -125,7 +125,7 @@ import Testing
         #expect(lines.map(\.line) == [1, 2, 3] && lines.allSatisfy { $0.outcome == "unsent" && $0.attempts == 0 })
         #expect(lines.allSatisfy { $0.reason?.contains("gateway.invalid") == true }, "\(lines)")
         try await SendScene.withGateway { simulator in
-            let port = transport == "http2" ? simulator.pushPort : simulator.gatewayPort
+            let port = transport == "http2" ? simulator.http2Port : simulator.gatewayPort
             let again = try await scene.send(command, port: port)
             #expect(again.ending.code == 0, "\(again.error)")
             #expect(try scene.results().map(\.outcome) == ["accepted", "accepted", "accepted"])
@@ -160,7 +160,7 @@ import Testing
             simulator.remove(device)
             _ = try await scene.send([scene.path("good.jsonl")], port: simulator.gatewayPort)
             #expect(!simulator.feedback(topic: SendScene.topic, environment: .sandbox).isEmpty)
-            var ports = [(simulator.pushPort, "--transport http2")]
+            var ports = [(simulator.http2Port, "--transport http2")]
             // Only one connection gets the list.
             if connections == 1 {
                 ports.append((simulator.feedbackPort, "feedback tuples"))
@@ -170,7 +170,7 @@ import Testing
                 let run = try await scene.send(command, port: port)
                 #expect(run.failed(77, .wrongProtocol, port: port) && run.error.contains(text), "\(run.error)")
                 #expect(run.error.split(separator: "\n").count == 1, "\(run.error)")
-                #expect(try scene.results().allSatisfy { $0.outcome == "unsent" && $0.possibleDuplicate != true })
+                #expect(try scene.results().allSatisfy { $0.outcome == "unsent" && $0.isPossibleDuplicate != true })
             }
         }
     }

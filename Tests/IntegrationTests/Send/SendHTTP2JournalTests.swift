@@ -38,7 +38,7 @@ import Testing
                         scene,
                         arguments,
                         at: simulator,
-                        port: simulator.pushPort,
+                        port: simulator.http2Port,
                         killCountMax: Self.killCountMin,
                         random: &random
                     )
@@ -62,7 +62,7 @@ import Testing
         let first = try await scene.send(arguments, port: 1)
         #expect(first.ending.code == 69, "\(first.error)")
         try await SendScene.withGateway(deviceCount: count) { simulator in
-            let second = try await scene.send(arguments + ["--transport", "http2"], port: simulator.pushPort)
+            let second = try await scene.send(arguments + ["--transport", "http2"], port: simulator.http2Port)
             #expect(second.ending.code == 0, "\(second.error)")
             let results = try scene.results()
             #expect(results.map(\.line).sorted() == Array(1...count))

@@ -50,7 +50,7 @@ import Testing
         try self.scene.addDead([3], environment: .sandbox, topic: "org.example")
         let (scene, arguments) = (self.scene, try self.arguments([1, 2, 3, 4]))
         try await Self.withService { simulator in
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(run.ending.code == 1, "\(run)")
             let lines = try run.lines.sorted { $0.line < $1.line }
             #expect(lines.map(\.outcome) == ["accepted", "suppressed", "accepted", "suppressed"])
@@ -64,9 +64,9 @@ import Testing
         try scene.addDead([])
         let plain = try self.arguments([1, 1_000_000, 50, 60])
         try await Self.withService { simulator in
-            #expect(try await scene.send(plain, port: simulator.pushPort).ending.code == 1)
+            #expect(try await scene.send(plain, port: simulator.http2Port).ending.code == 1)
             #expect(try scene.purged().isEmpty)
-            let run = try await scene.send(plain + ["--purge-rejected"], port: simulator.pushPort)
+            let run = try await scene.send(plain + ["--purge-rejected"], port: simulator.http2Port)
             #expect(run.ending.code == 1 && run.error.contains("2 rejected tokens"), "\(run)")
             let lines = try run.lines.sorted { $0.line < $1.line }
             #expect(lines.map(\.reason) == [nil, "BadDeviceToken", "Unregistered", "DeviceTokenNotForTopic"])
@@ -89,7 +89,7 @@ import Testing
         let more = ["--purge-rejected", "--stop-after-invalid-tokens", "\(breaker)"]
         let arguments = try self.arguments([50, 1_000_000, 1_000_001], more)
         try await Self.withService { simulator in
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(breaker == 2 ? run.failed(65, .tooManyInvalidTokens) : run.ending.code == 1, "\(run)")
             #expect(run.error.contains("1 rejected token"), "\(run)")
             #expect(try scene.purged() == [SendScene.bytes(50)])
@@ -108,10 +108,10 @@ import Testing
         let arguments = plain.map { $0 == "-" ? scene.path("results.jsonl") : $0 }
         try await Self.withService { simulator in
             let begin = Int64(time(nil))
-            _ = try await scene.send(arguments, port: simulator.pushPort)
+            _ = try await scene.send(arguments, port: simulator.http2Port)
             try scene.cutJournal(before: "listed ")
             _ = try await scene.purge("forget", [50, 1_000_000].flatMap { ["--token", SendScene.token($0)] })
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(run.error.contains("1 rejected token"), "\(run)")
             // Status 400 has many reasons.
             #expect(run.error.contains("2 notifications rejected"), "\(run)")
@@ -128,7 +128,7 @@ import Testing
         try scene.addDead([])
         let arguments = try self.arguments([1, 50], ["--purge-rejected"])
         let results = try await Self.withService { simulator in
-            try await scene.send(arguments, port: simulator.pushPort).output
+            try await scene.send(arguments, port: simulator.http2Port).output
         }
         let (path, list) = (try scene.write("results.jsonl", results), scene.purgeList)
         // Like the command that a killed run suggests.
@@ -147,7 +147,7 @@ import Testing
         let arguments = ["-"] + (try self.arguments([])).dropFirst()
         try await Self.withService { simulator in
             let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
-            let child = try Child(["send"] + scene.endpoint(simulator.pushPort) + arguments, streams)
+            let child = try Child(["send"] + scene.endpoint(simulator.http2Port) + arguments, streams)
             close(ends.reading)
             for text in [SendScene.line(50), SendScene.line(50) + SendScene.line(1)] {
                 let bytes = Array(text.utf8)

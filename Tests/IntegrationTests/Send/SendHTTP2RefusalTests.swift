@@ -57,7 +57,7 @@ import Testing
         let (scene, arguments) = (self.scene, self.arguments())
         let storm = Fault(at: .always, effect, occurrenceCountMax: Self.count)
         try await Self.withService([storm]) { simulator in
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(run.ending.code == 0, "\(run)")
             let summary = try SummaryObject.last(of: run.output)
             #expect(summary.accepted == Self.count && summary.addsUp && summary.possibleDuplicates == 0)
@@ -69,7 +69,7 @@ import Testing
     @Test func `a failing service exits with 69, and the journal sends everything later`() async throws {
         let (scene, arguments) = (self.scene, self.journal(["--give-up-after", "2", "--delivery", "at-most-once"]))
         try await Self.withService([Fault(at: .always, Self.unavailable)]) { simulator in
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(run.ending.code == 69 && run.error.contains("503 ServiceUnavailable"), "\(run)")
             let summary = try SummaryObject.last(of: run.output)
             #expect(summary.unsent == summary.total && summary.addsUp)
@@ -77,7 +77,7 @@ import Testing
             #expect(reasons.contains("503 ServiceUnavailable"))
         }
         try await Self.withService { simulator in
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(run.ending.code == 0, "\(run)")
             #expect(simulator.statistics.processedCount == Self.count)
             let results = try scene.results()
@@ -90,7 +90,7 @@ import Testing
         let (scene, arguments) = (self.scene, self.arguments(["--give-up-after", "3"]))
         let fault = Fault(at: .token(prefix: SendScene.token(7)), Self.throttled)
         try await Self.withService([fault]) { simulator in
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(run.ending.code == 75, "\(run)")
             let summary = try SummaryObject.last(of: run.output)
             #expect(summary.accepted == Self.count - 1 && summary.unsent == 1 && !summary.interrupted)
@@ -117,9 +117,9 @@ import Testing
         let common = ["send", "--host", "localhost", "--trust", scene.path("ca.pem")] + self.journal()
         let (bad, good) = (common + self.proof(wrong.path), common + self.proof(right.path))
         try await Self.withService(
-            change: { $0.push.tokenKeys = [Self.keyId: .init(key: right.key, teamIdentifier: Self.teamId)] },
+            change: { $0.push.tokenKeys = [Self.keyId: .init(key: right.key, teamID: Self.teamId)] },
             { simulator in
-                let port = ["--port", "\(simulator.pushPort)"]
+                let port = ["--port", "\(simulator.http2Port)"]
                 let refused = try await scene.run(bad + port)
                 #expect(refused.ending.code == 77, "\(refused)")
                 #expect(refused.error.contains("403 InvalidProviderToken"), "\(refused)")
@@ -140,7 +140,7 @@ import Testing
                 configuration.acceptsUnknownTokens = true
             },
             { simulator in
-                let run = try await scene.send(arguments, port: simulator.pushPort)
+                let run = try await scene.send(arguments, port: simulator.http2Port)
                 #expect(run.ending.code == 77 && run.error.contains("400 TopicDisallowed"), "\(run)")
                 let summary = try SummaryObject.last(of: run.output)
                 #expect(summary.rejected == 0 && summary.accepted == 0 && summary.unsent > 0)
@@ -154,7 +154,7 @@ import Testing
         let scene = self.scene
         try await Self.withService(change: { $0.push.clientTrust = .nothing }) { simulator in
             let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
-            let arguments = ["send", "-", "--transport", "http2"] + scene.endpoint(simulator.pushPort)
+            let arguments = ["send", "-", "--transport", "http2"] + scene.endpoint(simulator.http2Port)
             let child = try Child(arguments, streams, deadline: 30)
             close(ends.reading)
             let line = Array(SendScene.line(1).utf8)
@@ -171,7 +171,7 @@ import Testing
         try await Self.withService { simulator in
             let arguments = [path, "--transport", "http2", "--summary", "json"]
             let window = TestEffort.isLong ? [] : ["--window", "100"]
-            let run = try await scene.send(arguments + window, port: simulator.pushPort)
+            let run = try await scene.send(arguments + window, port: simulator.http2Port)
             #expect(run.failed(65, .tooManyInvalidTokens), "\(run.error)")
             let summary = try SummaryObject.last(of: run.output)
             #expect(summary.rejected >= 50 && summary.rejected <= 4000 && summary.addsUp)

@@ -24,7 +24,7 @@ import Testing
         let path = try self.scene.write("batch.jsonl", lines.joined())
         let scene = self.scene
         return try await SendScene.withGateway { simulator in
-            let run = try await scene.send([path, "--transport", "http2"] + more, port: simulator.pushPort)
+            let run = try await scene.send([path, "--transport", "http2"] + more, port: simulator.http2Port)
             #expect(run.ending.code == 0, "\(run)")
             let received = simulator.receivedNotifications.compactMap { notification in
                 notification.token.map { ($0, notification) }
@@ -85,7 +85,7 @@ import Testing
                 (path, ["--payload-max", "2048"], 1, "invalid"),
             ] as [(String, [String], Int32, String)] {
                 let arguments = [path, "--transport", "http2", "--results", "-"] + more
-                let run = try await scene.send(arguments, port: simulator.pushPort)
+                let run = try await scene.send(arguments, port: simulator.http2Port)
                 #expect(run.ending.code == code, "\(run)")
                 #expect(try run.lines.map(\.outcome) == [outcome])
             }

@@ -30,7 +30,7 @@ import Testing
             simulator in
             var streams = self.streams
             streams.input = ends.reading
-            let child = try self.child("-", simulator.pushPort, ["--summary", "json"], streams)
+            let child = try self.child("-", simulator.http2Port, ["--summary", "json"], streams)
             close(ends.reading)
             let bytes = Array((1...3).map { SendScene.line($0) }.joined().utf8)
             #expect(bytes.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == bytes.count)
@@ -56,7 +56,7 @@ import Testing
             },
             { simulator in
                 let more = ["--results", self.scene.path("results.jsonl"), "--summary", "json"]
-                let child = try self.child(path, simulator.pushPort, more, self.streams)
+                let child = try self.child(path, simulator.http2Port, more, self.streams)
                 var arrived = arrivals.stream.makeAsyncIterator()
                 for _ in 0..<99 { _ = await arrived.next() }
                 child.send(SIGINT)

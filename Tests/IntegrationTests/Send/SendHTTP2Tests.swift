@@ -57,10 +57,10 @@ import Testing
             let proxy = try await ScriptedProxy.start(
                 kind == "http" ? .http : .socks5,
                 .open,
-                upstream: simulator.pushPort
+                upstream: simulator.http2Port
             )
             let way = ["--proxy", "\(kind)://127.0.0.1:\(proxy.port)"]
-            let run = try await scene.send(arguments + way, port: simulator.pushPort)
+            let run = try await scene.send(arguments + way, port: simulator.http2Port)
             #expect(run.ending.code == 0, "\(run.ending) \(run.error)")
             #expect(!proxy.requests.isEmpty)
             for device in 1...20 { #expect(try simulator.count(device) == 1) }
@@ -82,7 +82,7 @@ import Testing
         let (scene, path) = (self.scene, try self.writeBatch())
         let arguments = self.arguments(path)
         try await Self.withService { simulator in
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(run.ending.code == 1, "\(run.ending) \(run.error)")
             let summary = try SummaryObject.last(of: run.output)
             #expect(summary.accepted == Self.count - 5 && summary.rejected == 5 && summary.addsUp)
@@ -113,7 +113,7 @@ import Testing
         ]
         let arguments = self.arguments(path, ["--connections", "2"])
         try await Self.withService(faults) { simulator in
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(run.ending.code == 1, "\(run.ending) \(run.error)")
             let summary = try SummaryObject.last(of: run.output)
             #expect(summary.accepted == Self.count - 5 && summary.possibleDuplicates == 0 && summary.addsUp)
@@ -130,7 +130,7 @@ import Testing
         }
         let arguments = self.arguments(path)
         try await Self.withService(faults) { simulator in
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(run.ending.code == 1, "\(run.ending) \(run.error)")
             for result in try scene.results() where result.outcome == "accepted" {
                 let count = try simulator.count(result.line)
@@ -149,13 +149,13 @@ import Testing
         let request: UInt64 = TestEffort.count(100, long: 500)
         let away = [Fault(at: .notificationOverall(request), .goAway(.badCertificate))]
         let taken = try await Self.withService(away) { simulator in
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(run.ending.code == 77, "\(run.ending) \(run.error)")
             return try (1...Self.count).map { Self.bad.contains($0) ? 0 : try simulator.count($0) }
         }
         #expect(taken.reduce(0, +) > 0)
         try await Self.withService { simulator in
-            let run = try await scene.send(arguments, port: simulator.pushPort)
+            let run = try await scene.send(arguments, port: simulator.http2Port)
             #expect(run.ending.code == 1, "\(run.ending) \(run.error)")
             let results = try scene.results()
             #expect(results.map(\.line).sorted() == Array(1...Self.count))
@@ -167,13 +167,13 @@ import Testing
     @Test func `a refused connection exits with 69, a certificate of an unknown authority with 77`() async throws {
         let scene = self.scene
         let path = try self.scene.write("one.jsonl", SendScene.line(1))
-        let gone = try await Self.withService { $0.pushPort }
+        let gone = try await Self.withService { $0.http2Port }
         let run = try await scene.send(self.arguments(path, ["--give-up-after", "2"]), port: gone)
         #expect(run.ending.code == 69, "\(run.ending) \(run.error)")
         #expect(try scene.results().map(\.outcome) == ["unsent"])
         try await SendScene.withGateway(change: { $0.push.clientTrust = .nothing }) { simulator in
             let arguments = [path, "--transport", "http2", "--give-up-after", "2"]
-            let refused = try await scene.send(arguments, port: simulator.pushPort)
+            let refused = try await scene.send(arguments, port: simulator.http2Port)
             #expect(refused.ending.code == 77, "\(refused.ending) \(refused.error)")
         }
     }

@@ -76,7 +76,7 @@ import Testing
         let arguments = [path, "--transport", transport] + journal
         // The service receives all, and answers nothing.
         try await SendScene.withGateway(faults: [Fault(at: .always, .ignore)]) { simulator in
-            let port = transport == "http2" ? simulator.pushPort : simulator.gatewayPort
+            let port = transport == "http2" ? simulator.http2Port : simulator.gatewayPort
             let child = try Child(["send"] + scene.endpoint(port) + arguments, Child.Streams())
             // All lines are written at once.
             try await eventually("the lines are received") { simulator.statistics.messageCount > 0 }

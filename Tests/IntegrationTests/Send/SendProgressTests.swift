@@ -57,7 +57,7 @@ import Testing
             occurrenceCountMax: 5
         )
         try await SendScene.withGateway(faults: [fault]) { simulator in
-            let arguments = ["send", path, "--transport", "http2"] + scene.endpoint(simulator.pushPort)
+            let arguments = ["send", path, "--transport", "http2"] + scene.endpoint(simulator.http2Port)
             let ending = try await Child(arguments, terminal.streams()).end()
             #expect(ending.code == 0)
         }

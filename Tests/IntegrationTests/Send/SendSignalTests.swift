@@ -35,7 +35,7 @@ import Testing
             change: {
                 $0.onReceive = { _ in arrivals.continuation.yield() }
                 // A connection without outcomes is not waited for.
-                $0.listener.shutdownDuration = .zero
+                $0.listener.shutdownTimeout = .zero
             }
         ) { simulator in
             let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))

@@ -216,7 +216,7 @@ struct RefusalTests {
     @Test func `configurations that cannot work are rejected`() throws {
         #expect(throws: TLSError.self) {
             try Certificates.clientContext(version: .tls1_2 ... .tls1_3) {
-                $0.minimumVersion = .tls1_3; $0.maximumVersion = .tls1_2
+                $0.versionMin = .tls1_3; $0.versionMax = .tls1_2
             }
         }
         #expect(throws: TLSError.self) { try Certificates.clientContext { $0.cipherList = "NO-SUCH-CIPHER" } }

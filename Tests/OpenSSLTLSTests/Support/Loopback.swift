@@ -149,8 +149,8 @@ enum Certificates {
             clientCertificates: .none,
             trust: try Self.trust()
         )
-        configuration.minimumVersion = version.lowerBound
-        configuration.maximumVersion = version.upperBound
+        configuration.versionMin = version.lowerBound
+        configuration.versionMax = version.upperBound
         change(&configuration)
         return try TLSContext(configuration)
     }
@@ -160,8 +160,8 @@ enum Certificates {
         _ change: (inout TLSConfiguration) -> Void = { _ in }
     ) throws -> TLSContext {
         var configuration = TLSConfiguration.client(trust: try Self.trust())
-        configuration.minimumVersion = version.lowerBound
-        configuration.maximumVersion = version.upperBound
+        configuration.versionMin = version.lowerBound
+        configuration.versionMax = version.upperBound
         change(&configuration)
         return try TLSContext(configuration)
     }

@@ -16,8 +16,8 @@ public enum ProviderLife: Hashable, Sendable {
     case batch
     /// It continues indefinitely.
     ///
-    /// It reconnects after the delays of ``ProviderLimits/backoff``. Notifications that have been without a connection
-    /// for ``ProviderLimits/outageDurationMax`` get their outcome. After ``ProviderLimits/invalidTokenRunCountMax``
+    /// It reconnects after the delays of ``BinaryLimits/backoff``. Notifications that have been without a connection
+    /// for ``BinaryLimits/outageTimeout`` get their outcome. After ``BinaryLimits/invalidTokenRunCountMax``
     /// consecutive invalid tokens it writes one notification per checkpoint, until one is accepted.
     case service
 }
@@ -25,7 +25,7 @@ public enum ProviderLife: Hashable, Sendable {
 /// The limits of a provider session.
 ///
 /// All of them can be changed; the defaults suit a batch sender, and ``service`` a long-running client.
-public struct ProviderLimits: Hashable, Sendable {
+public struct BinaryLimits: Hashable, Sendable {
     /// How to handle notifications whose outcome is unknown; at least once by default.
     public var policy = DeliveryPolicy.atLeastOnce
 
@@ -66,7 +66,7 @@ public struct ProviderLimits: Hashable, Sendable {
     /// The maximum time to wait for the answer to a probe, and for the end of an abandoned connection; 60 s by default.
     ///
     /// A timeout verifies nothing: the connection counts as ended without an answer.
-    public var answerDelayMax: Duration = .seconds(60)
+    public var responseTimeout: Duration = .seconds(60)
 
     /// The number of times that a notification is sent again after status 1 (processing error); 3 by default.
     public var processingErrorRetryCountMax = 3
@@ -94,7 +94,7 @@ public struct ProviderLimits: Hashable, Sendable {
     public var life = ProviderLife.batch
 
     /// How long a service without a connection keeps notifications that it cannot verify; 30 s by default.
-    public var outageDurationMax: Duration = .seconds(30)
+    public var outageTimeout: Duration = .seconds(30)
 
     /// The defaults of a batch.
     public init() {}
@@ -102,8 +102,8 @@ public struct ProviderLimits: Hashable, Sendable {
     /// The defaults of a long-running client: it survives outages, and verifies within 100 ms.
     ///
     /// If nothing follows for 20 ms, it verifies then.
-    public static var service: ProviderLimits {
-        var limits = ProviderLimits()
+    public static var service: BinaryLimits {
+        var limits = BinaryLimits()
         limits.life = .service
         limits.verificationDelay = .milliseconds(100)
         limits.verificationIntervalMin = .seconds(1)

@@ -5,7 +5,7 @@ public import APNSWire
 public import OpenSSLTLS
 
 /// The gateway and the options of a provider.
-public struct ProviderConfiguration: Sendable {
+public struct BinaryConfiguration: Sendable {
     /// The address of the gateway.
     public var endpoint: Endpoint
 
@@ -24,7 +24,7 @@ public struct ProviderConfiguration: Sendable {
     public var connectionCount = 1
 
     /// The limits of each connection's session.
-    public var limits = ProviderLimits()
+    public var limits = BinaryLimits()
 
     /// The maximum length of a payload, in bytes, 1 to ``NotificationBatch/payloadByteCountMax``; 2048 by default.
     public var payloadByteCountMax = WireLimits.payloadByteCountMax
@@ -39,7 +39,7 @@ public struct ProviderConfiguration: Sendable {
     /// The maximum time to open a TCP connection, including the proxy; 10 s by default.
     ///
     /// The handshake has its own limit in ``tls``.
-    public var connectDurationMax = Duration.seconds(10)
+    public var connectTimeout = Duration.seconds(10)
 
     /// The time without traffic after which TCP sends keepalive probes, so that NAT does not drop idle connections; 60
     /// s by default, `nil` for never.
@@ -53,8 +53,8 @@ public struct ProviderConfiguration: Sendable {
     /// default, `nil` for no limit.
     ///
     /// After that it is unsent. While the gateway's name cannot be resolved, a notification waits only for
-    /// ``connectDurationMax`` if that is shorter.
-    public var queueDurationMax: Duration? = .seconds(30)
+    /// ``connectTimeout`` if that is shorter.
+    public var queueTimeout: Duration? = .seconds(30)
 
     /// Whether sending ends if another attempt would fail the same way, for example because a certificate has expired;
     /// by default it does.
@@ -76,14 +76,14 @@ public struct ProviderConfiguration: Sendable {
     public static let connectionCountMax = 64
 
     /// The limits of a session, adapted to the command.
-    var sessionLimits: ProviderLimits {
+    var sessionLimits: BinaryLimits {
         var limits = self.limits
         limits.hasNoIdentifiers = self.command == .simple
         return limits
     }
 }
 
-extension ProviderConfiguration: CustomStringConvertible, CustomReflectable {
+extension BinaryConfiguration: CustomStringConvertible, CustomReflectable {
     /// The protocol and the address, in one line.
     public var description: String { "binary protocol to \(self.endpoint)" }
 

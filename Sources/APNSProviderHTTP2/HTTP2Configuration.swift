@@ -8,7 +8,7 @@ import NIOCore
 public import OpenSSLTLS
 
 /// The service and the options of a client.
-public struct PushConfiguration: Sendable {
+public struct HTTP2Configuration: Sendable {
     /// The address of the service.
     public var endpoint: HTTP2Endpoint
 
@@ -49,8 +49,8 @@ public struct PushConfiguration: Sendable {
     /// The maximum time that a request waits to be sent; 60 s by default, `nil` for no limit.
     ///
     /// After that it is unsent. While the service's name cannot be resolved, a request waits only for
-    /// ``connectDurationMax`` if that is shorter.
-    public var queueDurationMax: Duration? = .seconds(60)
+    /// ``connectTimeout`` if that is shorter.
+    public var queueTimeout: Duration? = .seconds(60)
 
     /// How long a `PushClient` suppresses notifications to a token that was rejected; 1 h by default, `nil` to not
     /// suppress any.
@@ -62,11 +62,11 @@ public struct PushConfiguration: Sendable {
     /// completely. The same limit applies to the time that a connection with pending requests can neither send nor
     /// receive an answer. Such a connection is given up, and so is one that did not answer its first requests in time;
     /// it counts as failed unless it accepted something before.
-    public var answerDurationMax = Duration.seconds(30)
+    public var responseTimeout = Duration.seconds(30)
 
     /// The maximum time to open a connection, including the proxy, and again to receive the service's settings; 10 s
     /// each.
-    public var connectDurationMax = Duration.seconds(10)
+    public var connectTimeout = Duration.seconds(10)
 
     /// The maximum number of streams on which a request is written if the service verifiably did not process it; 5 by
     /// default.
@@ -95,7 +95,7 @@ public struct PushConfiguration: Sendable {
     public var waitingPingDelay = Duration.seconds(10)
 
     /// The maximum time for the answer to a PING frame before the connection is given up; 10 s by default.
-    public var pingDurationMax = Duration.seconds(10)
+    public var pingTimeout = Duration.seconds(10)
 
     /// Called on an event loop when a connection could not be opened or ended before its first answer, with the reason;
     /// by default `nil`.
@@ -128,11 +128,11 @@ public struct PushConfiguration: Sendable {
         self.providerToken = providerToken
     }
 
-    /// How much less than ``queueDurationMax`` a request waits during an outage: while the service's name cannot be
-    /// resolved, it waits for ``connectDurationMax``, because the name is most likely wrong.
+    /// How much less than ``queueTimeout`` a request waits during an outage: while the service's name cannot be
+    /// resolved, it waits for ``connectTimeout``, because the name is most likely wrong.
     func queueDurationCut(_ outage: ConnectionFailure?) -> TimeAmount {
-        guard outage?.kind == .nameNotResolved, let limit = self.queueDurationMax else { return .zero }
-        return TimeAmount(max(.zero, limit - self.connectDurationMax))
+        guard outage?.kind == .nameNotResolved, let limit = self.queueTimeout else { return .zero }
+        return TimeAmount(max(.zero, limit - self.connectTimeout))
     }
 
     /// The maximum ``connectionCount``.
@@ -171,7 +171,7 @@ public struct PushConfiguration: Sendable {
                 role: .service,
                 proxy: self.proxy,
                 tls: tls,
-                connectDurationMax: self.connectDurationMax,
+                connectTimeout: self.connectTimeout,
                 keepaliveDelay: Self.keepaliveDelay
             )
         } catch {
@@ -180,7 +180,7 @@ public struct PushConfiguration: Sendable {
     }
 }
 
-extension PushConfiguration: CustomStringConvertible, CustomReflectable {
+extension HTTP2Configuration: CustomStringConvertible, CustomReflectable {
     /// The protocol and the address, in one line.
     public var description: String { "HTTP/2 to \(self.endpoint)" }
 
