@@ -40,6 +40,7 @@ let package = Package(
         ),
         .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
         .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSServer", "APNSSimulator", "APNSCertificates"]),
+        .library(name: "APNSTesting", targets: ["APNSTesting"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
         .library(name: "TokenStore", targets: ["TokenStore"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
@@ -117,13 +118,28 @@ let package = Package(
         .target(
             name: "APNSTestKit",
             dependencies: [
-                "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "APNSCertificates", "OpenSSLTLS",
+                "APNSProvider", "APNSServer", "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire",
+                "APNSCertificates", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
             ],
             swiftSettings: strict
+        ),
+        .target(
+            name: "APNSTesting",
+            dependencies: [
+                "APNSCertificates", "APNSProvider", "APNSServer", "APNSSimulator", "APNSTestKit", "OpenSSLTLS",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "APNSTestingTests",
+            dependencies: [
+                "APNSProvider", "APNSProviderHTTP2", "APNSTesting",
+            ],
+            swiftSettings: settings
         ),
         .target(
             name: "TestSupport",

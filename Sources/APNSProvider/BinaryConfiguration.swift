@@ -49,6 +49,11 @@ public struct BinaryConfiguration: Sendable {
     /// not suppress any.
     public var suppressionDuration: Duration? = .seconds(3600)
 
+    /// The clock that measures ``suppressionDuration``; by default the continuous clock.
+    ///
+    /// A test can advance the `ManualClock` of `APNSTestKit` instead of waiting.
+    public var suppressionClock: any Clock<Duration> = ContinuousClock()
+
     /// The maximum time that a notification waits in a client if there is no connection or no room on it; 30 s by
     /// default, `nil` for no limit.
     ///

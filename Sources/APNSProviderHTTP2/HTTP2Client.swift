@@ -112,7 +112,9 @@ struct HTTP2Client: ClientTransport {
     init(_ client: RequestClient, _ configuration: HTTP2Configuration, _ requests: RequestRules) {
         self.client = client
         self.requests = requests
-        self.rejected = NIOLockedValueBox(RejectedTokens(suppressedFor: configuration.suppressionDuration))
+        self.rejected = NIOLockedValueBox(
+            RejectedTokens(suppressedFor: configuration.suppressionDuration, clock: configuration.suppressionClock)
+        )
     }
 
     func submit(

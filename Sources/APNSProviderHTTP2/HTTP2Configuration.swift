@@ -56,6 +56,11 @@ public struct HTTP2Configuration: Sendable {
     /// suppress any.
     public var suppressionDuration: Duration? = .seconds(3600)
 
+    /// The clock that measures ``suppressionDuration``; by default the continuous clock.
+    ///
+    /// A test can advance the `ManualClock` of `APNSTestKit` instead of waiting.
+    public var suppressionClock: any Clock<Duration> = ContinuousClock()
+
     /// The maximum time for an answer; 30 s by default.
     ///
     /// After that, the request is indeterminate, or is sent again on another connection if the service did not read it

@@ -299,7 +299,7 @@ public struct Simulator: Sendable {
     public func removeNotifications() { self.registry.removeNotifications() }
 
     /// The accepted notifications, from the oldest of ``receivedNotifications`` on, each as it arrives.
-    public var notifications: NotificationSequence { NotificationSequence(recorder: self.registry.recorder) }
+    public var notifications: NotificationSequence { NotificationSequence(registry: self.registry) }
 
     /// Returns how many notifications were accepted for a token.
     ///

@@ -20,6 +20,9 @@ public enum SimulatorError: Error, Hashable, Sendable {
     /// No further notification for a device token arrived in time; with the number of earlier ones for it, of those for
     /// all tokens, and of rejected ones.
     case notReceived(within: Duration, count: Int, overallCount: Int, rejectedCount: Int)
+    /// Fewer notifications than expected arrived in time; with their number, the expected number, and the number of all
+    /// rejected ones.
+    case tooFewReceived(within: Duration, count: Int, expectedCount: Int, rejectedCount: Int)
     /// This many notifications left the simulator before a ``NotificationSequence`` requested them.
     case notificationsMissed(count: UInt64)
     /// The simulator has ended.
@@ -42,6 +45,9 @@ extension SimulatorError: CustomStringConvertible {
         case .notReceived(let duration, let count, let overallCount, let rejectedCount):
             "no further notification for the device token within \(duration); so far the simulator accepted "
                 + "\(overallCount), \(count) of them for this token, and rejected \(rejectedCount)"
+        case .tooFewReceived(let duration, let count, let expectedCount, let rejectedCount):
+            "\(count) of \(expectedCount) notifications arrived within \(duration); so far the simulator rejected "
+                + "\(rejectedCount)"
         case .notificationsMissed(let count): "\(count) notifications left the simulator before they were read"
         case .ended: "the simulator has ended"
         }

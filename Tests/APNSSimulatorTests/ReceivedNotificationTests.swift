@@ -130,7 +130,7 @@ struct ReceivedNotificationTests {
             let clock = ManualClock()
             let (first, second) = (try Fixture.token(1), try Fixture.token(2))
             async let awaited = simulator.next(for: first, within: .seconds(5), clock: clock)
-            for await _ in clock.sleeps { break }
+            try await clock.waitForSleepers()
             _ = try await Self.push(20, to: second, simulator)
             clock.advance(by: .seconds(4))
             _ = try await Self.push(10, to: first, simulator)
@@ -149,7 +149,7 @@ struct ReceivedNotificationTests {
             #expect(try await Self.push(3, to: Fixture.token(999), simulator) == Fixture.response(8, 3))
             #expect(try await simulator.next(for: first, within: .seconds(20)).identifier == 1)
             async let overdue = simulator.next(for: first, within: .seconds(5), clock: clock)
-            for await _ in clock.sleeps { break }
+            try await clock.waitForSleepers()
             clock.advance(by: .seconds(5))
             var error: SimulatorError?
             do { _ = try await overdue } catch let caught as SimulatorError { error = caught }
@@ -171,7 +171,7 @@ struct ReceivedNotificationTests {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             let (clock, token) = (ManualClock(), try Fixture.token(1))
             let waiting = Task { try await simulator.next(for: token, within: .seconds(5), clock: clock) }
-            for await _ in clock.sleeps { break }
+            try await clock.waitForSleepers()
             waiting.cancel()
             await #expect(throws: CancellationError.self) { try await waiting.value }
             _ = try await Self.push(1, to: token, simulator)
@@ -185,7 +185,7 @@ struct ReceivedNotificationTests {
             let token = try Fixture.token(1)
             let next = Task { try await simulator.next(for: token, within: .seconds(5), clock: clock) }
             let all = Task { try await simulator.notifications.reduce(0) { count, _ in count + 1 } }
-            for await _ in clock.sleeps { break }
+            try await clock.waitForSleepers()
             _ = try await Self.push(1, to: try Fixture.token(2), simulator)
             return (next, all)
         }

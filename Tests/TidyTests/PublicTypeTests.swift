@@ -85,7 +85,10 @@ enum PublicTypes {
     }
 
     /// Tests with the tested modules, and sending with feedback.
-    private static let snippetsOfTwoTasks = ["Snippets/TestWithoutApple.swift", "Snippets/CallsOfOtherLibraries.swift"]
+    private static let snippetsOfTwoTasks = [
+        "Snippets/TestWithoutApple.swift", "Snippets/TestYourPushService.swift",
+        "Snippets/CallsOfOtherLibraries.swift",
+    ]
 
     /// The modules of this package that a file imports.
     private static func modules(in file: SourceFile) -> [Substring] {

@@ -2,7 +2,7 @@
 
 public import APNSWire
 
-extension PushClient {
+extension PushClientProtocol {
     /// Sends notifications with identifiers of the caller, such as those of an array.
     ///
     /// It behaves like the method for asynchronous sequences.

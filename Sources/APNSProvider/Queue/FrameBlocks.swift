@@ -31,7 +31,7 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     /// more than the block.
     private static let sealedCountLow = 4
 
-    init(suppressionDuration: Duration?) { self.rejected = RejectedTokens(suppressedFor: suppressionDuration) }
+    init(rejected: RejectedTokens) { self.rejected = rejected }
 
     var hasRoom: Bool { self.sealed.count < FrameBlocks.sealedCountMax }
 

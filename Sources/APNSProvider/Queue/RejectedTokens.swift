@@ -11,23 +11,34 @@ package struct RejectedTokens: Sendable {
     package static let countMax = 49_152
 
     private let duration: Duration?
+    private let now: @Sendable () -> NIODeadline
     private var deadlines: [DeviceToken: NIODeadline] = [:]
 
     /// No token expires before this time.
     private var firstDeadline = NIODeadline.distantFuture
 
     /// Creates an empty set.
-    package init(suppressedFor duration: Duration? = nil) { self.duration = duration }
+    package init(suppressedFor duration: Duration? = nil, clock: any Clock<Duration> = ContinuousClock()) {
+        self.duration = duration
+        self.now = Self.deadlines(of: clock)
+    }
+
+    /// The time of a clock since this call, as a deadline.
+    private static func deadlines<C: Clock<Duration>>(of clock: C) -> @Sendable () -> NIODeadline {
+        guard !(clock is ContinuousClock) else { return { .now() } }
+        let start = clock.now
+        return { .uptimeNanoseconds(1) + TimeAmount(start.duration(to: clock.now)) }
+    }
 
     /// Adds a token that was rejected, unless it is not at fault or tokens are not suppressed.
     package mutating func insert(_ token: DeviceToken, after rejection: Rejection) {
         guard let duration = self.duration, rejection.tokenFault(now: .max) != nil else { return }
-        self.insert(token, until: .now() + TimeAmount(duration))
+        self.insert(token, until: self.now() + TimeAmount(duration))
     }
 
     /// Whether a token is suppressed now; the clock is only read if any may be.
     package func isSuppressed(_ token: DeviceToken) -> Bool {
-        !self.isEmpty && self.contains(token, at: .now())
+        !self.isEmpty && self.contains(token, at: self.now())
     }
 
     /// Whether it is empty, so that no lookup is needed.
@@ -41,7 +52,7 @@ package struct RejectedTokens: Sendable {
 
     /// Adds a token.
     package mutating func insert(_ token: DeviceToken, until deadline: NIODeadline = .distantFuture) {
-        if self.deadlines.count >= Self.countMax { self.removeOverdue(at: .now()) }
+        if self.deadlines.count >= Self.countMax { self.removeOverdue(at: self.now()) }
         guard self.deadlines.count < Self.countMax else { return }
         self.deadlines[token] = deadline
         self.firstDeadline = min(self.firstDeadline, deadline)

@@ -38,7 +38,12 @@ final class SubmissionQueue: NotificationSource {
         let outages = OutageLog(configuration.endpoint, logger)
         self.queue = NotificationQueue(
             QueueStateMachine(workerCount: 1),
-            FrameBlocks(suppressionDuration: configuration.suppressionDuration),
+            FrameBlocks(
+                rejected: RejectedTokens(
+                    suppressedFor: configuration.suppressionDuration,
+                    clock: configuration.suppressionClock
+                )
+            ),
             outages
         )
         self.configuration = configuration

@@ -145,14 +145,38 @@ final class NotificationRecorder: Sendable {
         clock: C,
         orThrow overdue: @escaping @Sendable () -> any Error
     ) async throws -> ReceivedNotification? {
+        let deadline = clock.now.advanced(by: duration)
+        return try await self.wait(until: deadline, clock: clock, { $0.next(for: token, $1) }, orThrow: overdue)
+    }
+
+    /// No notification arrived in time.
+    struct Overdue: Error {}
+
+    /// Returns the notification after a number.
+    ///
+    /// - Throws: ``Overdue``, ``SimulatorError/notificationsMissed(count:)``, or `CancellationError`.
+    func next<C: Clock<Duration>>(
+        behind number: UInt64,
+        until deadline: C.Instant,
+        clock: C
+    ) async throws -> ReceivedNotification? {
+        try await self.wait(until: deadline, clock: clock, { $0.next(behind: number, $1) }) { Overdue() }
+    }
+
+    private func wait<C: Clock<Duration>>(
+        until deadline: C.Instant,
+        clock: C,
+        _ request: (inout NotificationHistory, UInt64) -> NotificationHistory.OnRequest,
+        orThrow overdue: @escaping @Sendable () -> any Error
+    ) async throws -> ReceivedNotification? {
         let waiter = self.addWaiter()
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
-                try await clock.sleep(for: duration)
+                try await clock.sleep(until: deadline, tolerance: nil)
                 self.fail(waiter, overdue)
             }
             defer { group.cancelAll() }
-            return try await self.wait(waiter) { $0.next(for: token, waiter) }
+            return try await self.wait(waiter) { request(&$0, waiter) }
         }
     }
 

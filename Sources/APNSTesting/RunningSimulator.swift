@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSProvider
+public import APNSTestKit
+
+/// A simulator that runs for a test or a suite, with certificates for both ends.
+///
+/// Add the trait ``Testing/Trait/runningSimulator`` to a test or a suite, and read ``current`` inside:
+///
+/// ```swift
+/// @Test(.runningSimulator) func `a greeting arrives`() async throws {
+///     let running = try RunningSimulator.current
+///     let token = running.simulator.register(topic: running.topic)
+///     // … send with running.binaryConfiguration …
+///     let arrived = try await running.simulator.next(for: token, within: .seconds(10))
+/// }
+/// ```
+public struct RunningSimulator: Sendable {
+    /// The simulator.
+    public let simulator: Simulator
+
+    /// The authority of all certificates.
+    public let authority: CertificateAuthority
+
+    /// The topic of the provider's certificate.
+    public let topic: String
+
+    /// The certificate and key of a provider.
+    public let identity: TLSIdentity
+
+    /// The configuration of a client for the binary protocol, with the defaults of a service.
+    ///
+    /// For other options, use ``identity``, the `trust` of ``authority`` and the `gatewayPort` of ``simulator``.
+    public var binaryConfiguration: PushClientConfiguration { self.binaryConfiguration { _ in } }
+
+    /// Returns the configuration of a client for the binary protocol.
+    ///
+    /// - Parameter configure: changes the options, such as the clock of suppressed tokens.
+    /// - Returns: the configuration.
+    public func binaryConfiguration(_ configure: (inout BinaryConfiguration) -> Void) -> PushClientConfiguration {
+        .binary(
+            host: "localhost",
+            port: self.simulator.gatewayPort,
+            identity: self.identity,
+            trust: self.authority.trust,
+            configure
+        )
+    }
+
+    @TaskLocal static var running: RunningSimulator?
+
+    /// The simulator of the running test: that of its own trait, or else that of the innermost suite with one.
+    ///
+    /// - Throws: ``NotRunning`` outside of a test with the trait.
+    public static var current: RunningSimulator {
+        get throws {
+            guard let running = Self.running else { throw NotRunning() }
+            return running
+        }
+    }
+
+    /// Neither the test nor one of its suites has the trait that runs a simulator.
+    public struct NotRunning: Error, CustomStringConvertible {
+        /// What to add.
+        public var description: String {
+            "no simulator is running; add the trait .runningSimulator to the test or suite"
+        }
+    }
+}

@@ -1,0 +1,1 @@
+../../Snippets/TestYourPushService.swift
