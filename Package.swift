@@ -23,6 +23,7 @@ let proxy: TargetDependencyCondition? = .when(traits: ["Proxy"])
 let server: TargetDependencyCondition? = .when(traits: ["Server"])
 let services: TargetDependencyCondition? = .when(traits: ["ServiceLifecycleSupport"])
 let tokenStore: TargetDependencyCondition? = .when(traits: ["TokenStore"])
+let tracing: TargetDependencyCondition? = .when(traits: ["Tracing"])
 let commandLine: TargetDependencyCondition? = .when(traits: ["CommandLine"])
 
 let package = Package(
@@ -60,11 +61,15 @@ let package = Package(
             description: "The purge list and the gateway's stores in SQLite: the product TokenStore."
         ),
         .trait(
+            name: "Tracing",
+            description: "A span for each notification of a client, with swift-distributed-tracing."
+        ),
+        .trait(
             name: "CommandLine",
             description: "The command apns-legacy.",
             enabledTraits: ["Proxy", "Server", "ServiceLifecycleSupport", "TokenStore"]
         ),
-        .default(enabledTraits: ["CommandLine"]),
+        .default(enabledTraits: ["CommandLine", "Tracing"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
@@ -72,6 +77,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio-http2", from: "1.46.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0", traits: []),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -137,7 +143,10 @@ let package = Package(
         .testTarget(
             name: "APNSTestingTests",
             dependencies: [
-                "APNSProvider", "APNSProviderHTTP2", "APNSTesting",
+                "APNSProvider", "APNSProviderHTTP2", "APNSTesting", "ListenerFixtures",
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing", condition: tracing),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: tracing),
             ],
             swiftSettings: settings
         ),
@@ -249,6 +258,7 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: tracing),
             ],
             swiftSettings: strict
         ),

@@ -16,6 +16,8 @@ package struct DeliveryObserver: Sendable {
         case requests
     }
 
+    /// The name of the protocol in spans and in the log.
+    package let transportName: String
     private let outcomes: [DeliveryOutcome.Kind: Counter]
     private let connections: Counter
     private let failures: Counter
@@ -39,6 +41,7 @@ package struct DeliveryObserver: Sendable {
         self.onFailure = onFailure
         self.monitor = monitor
         let isBinary = subject == .notifications
+        self.transportName = isBinary ? "binary" : "http2"
         let prefix = isBinary ? "apns.legacy.binary" : "apns.legacy.http2"
         let counter = { Counter(label: $0, dimensions: [], factory: factory) }
         let label = isBinary ? "apns.legacy.binary.notifications" : "apns.legacy.http2.requests"

@@ -32,6 +32,7 @@ package enum LogKey {
 
     // MARK: Notifications
 
+    package static let attempts = "apns.legacy.attempts"
     package static let cause = "apns.legacy.settled.cause"
     package static let delivered = "apns.legacy.notifications.delivered"
     package static let dropped = "apns.legacy.notifications.dropped"
@@ -49,6 +50,8 @@ package enum LogKey {
     package static let resent = "apns.legacy.notifications.resent"
     /// How many of these have another expiry than before.
     package static let resentWithNewExpiry = "apns.legacy.notifications.resent.expiry"
+    /// The protocol of a client: `binary` or `http2`.
+    package static let transport = "apns.legacy.protocol"
     package static let unsettled = "apns.legacy.notifications.unsettled"
 
     // MARK: Answers and refusals

@@ -37,7 +37,9 @@ final class PayloadWarningLog: Sendable {
         for warning in warnings where warning.kind != .noEffect || pushType == nil {
             let text = warning.textOfKnownKeys
             guard self.logged.withLockedValue({ $0.insert(text).inserted }) else { continue }
-            self.logger.warning("probable mistake in a payload: \(text)")
+            // The logger of the caller's task, whose metadata says where the payload comes from.
+            let logger = Logger.current.label.isEmpty ? self.logger : Logger.current
+            logger.warning("probable mistake in a payload: \(text)")
         }
     }
 }

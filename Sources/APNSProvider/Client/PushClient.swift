@@ -29,7 +29,7 @@ public final class PushClient: Sendable {
     let transport: any ClientTransport
     /// `nil` if payloads are not checked.
     let check: PayloadCheck?
-    private let name: String
+    let name: String
 
     /// Creates a client; it connects only in ``run()``.
     ///
@@ -91,7 +91,7 @@ public final class PushClient: Sendable {
     /// - Returns: the outcome, with details.
     public func report(of notification: PushNotification) async -> DeliveryReport {
         let start = self.transport.observer.startTime
-        let report = await self.outcome(of: notification)
+        let report = await self.observing { await self.outcome(of: notification) }
         self.transport.observer.recordLatency(report.outcome, since: start)
         return report
     }
