@@ -50,7 +50,9 @@ public struct BinaryLimits: Hashable, Sendable {
     public var verificationIntervalMin: Duration = .seconds(60)
 
     /// The maximum number of such checkpoints without that interval, after an idle time; 1 by default, 10 for a
-    /// service. The same number applies to ``verificationPause``.
+    /// service.
+    ///
+    /// The same number applies to ``verificationPause``.
     public var verificationBurstCount = 1
 
     /// How long there is nothing new to write until a checkpoint, without waiting for ``verificationDelay``; `nil`, the

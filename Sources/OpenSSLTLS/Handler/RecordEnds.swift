@@ -4,8 +4,10 @@ import NIOCore
 
 /// Where the latest records end, in the ciphertext and in the plaintext of a connection.
 struct RecordEnds {
-    /// The number of records that are remembered: more than the system accepts before it has sent them, since a client
-    /// limits that. They fit into the processor's cache.
+    /// The number of records that are remembered.
+    ///
+    /// They are more than the system accepts before it has sent them, since a client limits that, and fit into the
+    /// processor's cache.
     static let countMax = 1 << 13
 
     private struct End {
