@@ -6,8 +6,8 @@ import NIOConcurrencyHelpers
 
 /// A clock that a test advances, so that no test has to wait for real time.
 ///
-/// Give it to a client as its `suppressionClock`, to a simulator with ``APNSSimulator/SimulatorConfiguration/use(_:)``,
-/// and to the code under test wherever that accepts a `Clock`.
+/// Give it to a client as its `suppressionClock`, to a simulator with `SimulatorConfiguration.use(_:)`, and to the code
+/// under test wherever that accepts a `Clock`.
 ///
 /// ```swift
 /// let clock = ManualClock()

@@ -107,6 +107,11 @@ public final class ScriptedPushClient: PushClientProtocol {
         await self.client.report(of: notification, deadline: deadline)
     }
 
+    /// Answers as the script says.
+    public func send(_ notifications: some Sequence<PushNotification>) async -> [DeliveryOutcome] {
+        await self.client.send(notifications)
+    }
+
     /// Answers as the script says, as far as the records are read.
     public func send<Rows: AsyncSequence & Sendable, ID: Sendable>(
         _ rows: Rows,

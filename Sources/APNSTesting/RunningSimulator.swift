@@ -5,7 +5,7 @@ public import APNSTestKit
 
 /// A simulator that runs for a test or a suite, with certificates for both ends.
 ///
-/// Add the trait ``Testing/Trait/runningSimulator`` to a test or a suite, and read ``current`` inside:
+/// Add the trait `.runningSimulator` to a test or a suite, and read ``current`` inside:
 ///
 /// ```swift
 /// @Test(.runningSimulator) func `a greeting arrives`() async throws {

@@ -47,6 +47,12 @@ import Testing
         #expect(again.sent.count == 3)
     }
 
+    @Test func `the outcomes of an array are in its order`() async throws {
+        let client: any PushClientProtocol = ScriptedPushClient([.accepted, .suppressed])
+        let notifications = try (1...3).map { try Self.notification($0) }
+        #expect(await client.send(notifications) == [.accepted, .suppressed, .accepted])
+    }
+
     @Test func `each notification is returned once, also if it was sent before the call`() async throws {
         let client = ScriptedPushClient()
         for number in 1...2 { _ = await client.send(try Self.notification(number)) }

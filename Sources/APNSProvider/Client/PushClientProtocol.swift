@@ -29,6 +29,12 @@ public protocol PushClientProtocol: Sendable {
     /// - Returns: the outcome, with details; after the deadline, with those known so far.
     func report(of notification: PushNotification, deadline: ContinuousClock.Instant) async -> DeliveryReport
 
+    /// Sends notifications, and waits for their outcomes.
+    ///
+    /// - Parameter notifications: the notifications.
+    /// - Returns: the outcome of each, in the order of `notifications`.
+    func send(_ notifications: some Sequence<PushNotification>) async -> [DeliveryOutcome]
+
     /// Sends notifications with identifiers of the caller.
     ///
     /// - Parameters:
