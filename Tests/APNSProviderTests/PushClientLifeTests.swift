@@ -179,7 +179,9 @@ struct PushClientLifeTests {
     @Test func `a cancelled run settles everything`() async throws {
         try await Sending.withGateway(script: { _ in GatewayScript { $0.probeReply = .never } }) { gateway in
             let client = try PushClient(
-                Self.service(port: gateway.port) { $0.limits.verificationDelay = .seconds(3600) }
+                Self.service(port: gateway.port) {
+                    ($0.limits.verificationDelay, $0.limits.verificationPause) = (.seconds(3600), nil)
+                }
             )
             let running = Task { try await client.run() }
             async let outcomes: [DeliveryOutcome] = {
@@ -209,7 +211,9 @@ struct PushClientLifeTests {
     @Test func `graceful shutdown verifies what was submitted`() async throws {
         try await Sending.withGateway { gateway in
             let client = try PushClient(
-                Self.service(port: gateway.port) { $0.limits.verificationDelay = .seconds(3600) }
+                Self.service(port: gateway.port) {
+                    ($0.limits.verificationDelay, $0.limits.verificationPause) = (.seconds(3600), nil)
+                }
             )
             let group = ServiceGroup(services: [client], logger: Self.quiet)
             async let running: Void = group.run()

@@ -255,6 +255,8 @@ final class OpenBatch<ID: Sendable>: Sendable {
         @usableFromInline var feeder: CheckedContinuation<Void, Never>?
         /// Receives the outcomes of the notifications, as long as there are any without one.
         @usableFromInline weak var receiver: RecordsReceiver?
+        /// The identifier of the row that waits for room.
+        @usableFromInline var waitingID: ID?
         /// Whether the task that reads the records is cancelled: no more notifications are read.
         @usableFromInline var isCancelled = false
         /// Whether each notification has its record because of that: later outcomes have none.
@@ -265,6 +267,13 @@ final class OpenBatch<ID: Sendable>: Sendable {
 
         /// The number of notifications without an outcome or with an unread record.
         @inlinable var openCount: Int { self.identifiers.count + self.records.count }
+
+        /// Reports that a row that waits for room is not sent.
+        @inlinable
+        mutating func withdrawWaiting() {
+            guard let id = self.waitingID.take() else { return }
+            self.records.append(DeliveryRecord(id: id, report: DeliveryReport(.unsent(.cancelled))))
+        }
 
         /// Removes the leading identifiers that have their outcome.
         @inlinable
@@ -354,7 +363,10 @@ final class OpenBatch<ID: Sendable>: Sendable {
                 // What was read is sent, even if the records are no longer read.
                 var key = self.append(row.id)
                 while key == nil {
-                    if self.isCancelled { return .rows(.success(()), isCancelled: true) }
+                    if self.isCancelled {
+                        self.wake { $0.withdrawWaiting() }
+                        return .rows(.success(()), isCancelled: true)
+                    }
                     await self.waitForRoom()
                     key = self.append(row.id)
                 }
@@ -376,7 +388,11 @@ final class OpenBatch<ID: Sendable>: Sendable {
     @inlinable
     func append(_ id: ID) -> UInt64? {
         self.state.withLockedValue { state in
-            guard !state.isCancelled, state.openCount < self.openCountMax || Task.isCancelled else { return nil }
+            guard !state.isCancelled, state.openCount < self.openCountMax || Task.isCancelled else {
+                state.waitingID = id
+                return nil
+            }
+            state.waitingID = nil
             state.identifiers.append(id)
             if self.measuresTime { state.startTimes.append(.now()) }
             return state.firstKey + UInt64(state.identifiers.count) - 1
@@ -454,9 +470,11 @@ final class OpenBatch<ID: Sendable>: Sendable {
         self.wake { state in
             guard !state.isAbandoned else { return }
             state.isAbandoned = true
-            let report = DeliveryReport(.indeterminate(.cancelled), attempts: 1)
+            // The client may still send what it has taken again.
+            let report = DeliveryReport(.indeterminate(.cancelled), attempts: 1, isPossibleDuplicate: true)
             for case let id? in state.identifiers { state.records.append(DeliveryRecord(id: id, report: report)) }
             state.removeFirst(state.identifiers.count)
+            state.withdrawWaiting()
         }
     }
 

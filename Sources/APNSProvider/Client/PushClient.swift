@@ -175,7 +175,8 @@ public final class PushClient: Sendable {
     /// Ends the wait for an outcome: what does not wait in the queue any more may arrive.
     private func withdraw(_ receiver: AwaitedOutcome, _ number: UInt64) {
         self.transport.withdraw(receiver, in: number..<(number + 1), .cancelled)
-        receiver.end(DeliveryReport(.indeterminate(.cancelled), attempts: 1))
+        // The client may still send it again.
+        receiver.end(DeliveryReport(.indeterminate(.cancelled), attempts: 1, isPossibleDuplicate: true))
     }
 
     /// Sends notifications with identifiers of the caller.

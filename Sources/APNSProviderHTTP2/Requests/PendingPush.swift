@@ -77,7 +77,12 @@ struct PendingPush: Sendable {
             self.answeredCountThen = answeredCountThen
             return .sendAgain(after: pause)
         case .end(let responseClass):
-            guard let classifier, case .http2(let answer) = rejection else { return .settle(.rejected(rejection)) }
+            guard case .http2(let answer) = rejection else { return .settle(.rejected(rejection)) }
+            guard let classifier else {
+                // An earlier attempt may have arrived, and this answer does not say that it did not.
+                let isInDoubt = self.retries.isUnknown && !responseClass.rejectsNotification
+                return .settle(isInDoubt ? .indeterminate(.serviceResponse(answer)) : .rejected(rejection))
+            }
             let isOnlyTrouble = answeredCount == answeredCountThen
             let isAtFault = classifier.rejected(
                 answer,

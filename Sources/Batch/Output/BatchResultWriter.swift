@@ -42,7 +42,7 @@ package struct LineResult: Sendable {
 /// | `statusText`        | the name of the status, as in `invalid token`; absent if it has none        |
 /// | `timestamp`         | with status 410, when the device unregistered, as the service reported it   |
 /// | `attempts`          | how many times the notification was written                                 |
-/// | `isPossibleDuplicate` | `true`, or absent                                                           |
+/// | `possibleDuplicate` | `true`, or absent                                                           |
 /// | `reason`            | an explanation; absent if there is none                                     |
 @safe package struct BatchResultWriter: ~Copyable {
     private let memory: UnsafeMutableRawBufferPointer

@@ -10,10 +10,10 @@ struct ResultLine: Decodable, Sendable {
     var status: Int?
     var timestamp: Int?
     var attempts: Int
-    var isPossibleDuplicate: Bool?
+    var possibleDuplicate: Bool?
     var reason: String?
 
-    var isFlagged: Bool { self.isPossibleDuplicate ?? false }
+    var isFlagged: Bool { self.possibleDuplicate ?? false }
 
     static func parse(_ text: String) throws -> [ResultLine] {
         let decoder = JSONDecoder()

@@ -170,7 +170,7 @@ import Testing
                 let run = try await scene.send(command, port: port)
                 #expect(run.failed(77, .wrongProtocol, port: port) && run.error.contains(text), "\(run.error)")
                 #expect(run.error.split(separator: "\n").count == 1, "\(run.error)")
-                #expect(try scene.results().allSatisfy { $0.outcome == "unsent" && $0.isPossibleDuplicate != true })
+                #expect(try scene.results().allSatisfy { $0.outcome == "unsent" && $0.possibleDuplicate != true })
             }
         }
     }
