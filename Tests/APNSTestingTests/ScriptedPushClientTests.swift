@@ -2,6 +2,7 @@
 
 import APNSProvider
 import APNSTesting
+import Synchronization
 import Testing
 
 /// Goal: a scripted client behaves as a real one, except that its outcomes are those of its script.
@@ -45,6 +46,32 @@ import Testing
         let again = ScriptedPushClient([.accepted, .suppressed])
         for try await record in again.send(rows, only: .exceptions) { #expect(record.id == 2) }
         #expect(again.sent.count == 3)
+    }
+
+    @Test func `if the loop is cancelled, each row that was read has a record, also one that waits`() async throws {
+        let client = ScriptedPushClient()
+        let readCount = Mutex(0)
+        let notification = try Self.notification(1)
+        let countMax = DeliveryRecords<AsyncStream<(id: Int, notification: PushNotification)>, Int>.openCountMax
+        let (full, continuation) = AsyncStream<Never>.makeStream()
+        let rows = AsyncStream<(id: Int, notification: PushNotification)> {
+            let number = readCount.withLock {
+                $0 += 1
+                return $0
+            }
+            if number > countMax { continuation.finish() }
+            return (id: number, notification: notification)
+        }
+        let task = Task {
+            var iterator = client.send(rows).makeAsyncIterator()
+            var ids = [try await iterator.next()?.id]
+            for await _ in full {}
+            withUnsafeCurrentTask { $0?.cancel() }
+            do { while let record = try await iterator.next() { ids.append(record.id) } } catch is CancellationError {}
+            return ids.count
+        }
+        let count = try await task.value
+        #expect(count > countMax && count == readCount.withLock { $0 })
     }
 
     @Test func `the outcomes of an array are in its order`() async throws {

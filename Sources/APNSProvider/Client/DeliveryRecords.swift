@@ -368,7 +368,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
                         return .rows(.success(()), isCancelled: true)
                     }
                     await self.waitForRoom()
-                    key = self.append(row.id)
+                    key = self.append(row.id, isWaiting: true)
                 }
                 guard let key else { break }
                 if !self.submit(row.notification, receiver, key) {
@@ -386,10 +386,11 @@ final class OpenBatch<ID: Sendable>: Sendable {
 
     /// Stores an identifier, if there is room or the task is cancelled, and the records are still read.
     @inlinable
-    func append(_ id: ID) -> UInt64? {
+    func append(_ id: ID, isWaiting: Bool = false) -> UInt64? {
         self.state.withLockedValue { state in
             guard !state.isCancelled, state.openCount < self.openCountMax || Task.isCancelled else {
-                state.waitingID = id
+                // If it waits already, it may have its record.
+                if !isWaiting { state.waitingID = id }
                 return nil
             }
             state.waitingID = nil
