@@ -120,14 +120,6 @@ extension ResponseClass {
         }
     }
 
-    /// Whether the notification itself, or its token, was rejected.
-    package var rejectsNotification: Bool {
-        switch self {
-        case .dead, .rejected: true
-        case .accepted, .misconfigured, .requestFault, .credentialFault, .unconfirmed, .transient: false
-        }
-    }
-
     /// Falls back to the status; with an unknown reason, 4xx means only that the notification is rejected.
     private static func byStatus(_ status: Int, hasReason: Bool, deadSince: UInt32) -> ResponseClass {
         switch status {

@@ -80,7 +80,7 @@ struct PendingPush: Sendable {
             guard case .http2(let answer) = rejection else { return .settle(.rejected(rejection)) }
             guard let classifier else {
                 // An earlier attempt may have arrived, and this answer does not say that it did not.
-                let isInDoubt = self.retries.isUnknown && !responseClass.rejectsNotification
+                let isInDoubt = self.retries.isUnknown && !responseClass.isNotificationAtFault
                 return .settle(isInDoubt ? .indeterminate(.serviceResponse(answer)) : .rejected(rejection))
             }
             let isOnlyTrouble = answeredCount == answeredCountThen
