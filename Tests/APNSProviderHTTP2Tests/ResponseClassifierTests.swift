@@ -144,6 +144,19 @@ import Testing
         #expect(classifier.failure?.kind == .serviceTrouble(answer))
     }
 
+    @Test(arguments: [PushReason.serviceUnavailable, .invalidProviderToken, .badDeviceToken])
+    func `after an attempt in doubt, only an answer about the notification settles it`(_ reason: PushReason) throws {
+        let answer = Self.rejection(reason)
+        let responseClass = ResponseClass(answer, now: .max)
+        var (first, again) = (try Self.push(), try Self.push(isDuplicate: true))
+        #expect(first.receive(answer, responseClass, try Self.rules(tries: 1), nil) == .settle(.rejected(answer)))
+        guard case .settle(let outcome) = again.receive(answer, responseClass, try Self.rules(tries: 1), nil) else {
+            Issue.record("it has no outcome")
+            return
+        }
+        #expect(outcome.retryAdvice == (reason == .badDeviceToken ? .never : .mayDuplicate), "\(outcome)")
+    }
+
     @Test func `a service that answers other requests is not given up`() throws {
         let classifier = ResponseClassifier(invalidTokenRunCountMax: 2)
         var push = try Self.push()
