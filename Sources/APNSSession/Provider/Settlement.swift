@@ -8,6 +8,8 @@ public struct DeliveryReport: Hashable, Sendable {
     public var outcome: DeliveryOutcome
 
     /// The number of connections, or over HTTP/2 of streams, on which it was written; 0 if it was never sent.
+    ///
+    /// After a cancellation or a deadline, it is 1 if the client may have sent it: the wait ended before more was known.
     public var attempts: Int
 
     /// Whether it may have reached its device more than once.
@@ -16,7 +18,8 @@ public struct DeliveryReport: Hashable, Sendable {
     /// How long the service took to answer the last attempt; `nil` if it is unknown.
     public var latency: Duration?
 
-    /// The `apns-id` with which it was sent over HTTP/2; `nil` over the binary protocol, or if it was never sent.
+    /// The `apns-id` with which it was sent over HTTP/2; `nil` over the binary protocol, if it was never sent, or after
+    /// a cancellation or a deadline.
     public var apnsID: PushIdentifier?
 
     /// The last answer's `apns-unique-id`, with which a console of the service finds it; `nil` if there was none.
