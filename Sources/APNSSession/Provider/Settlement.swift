@@ -9,7 +9,7 @@ public struct DeliveryReport: Hashable, Sendable {
 
     /// The number of connections, or over HTTP/2 of streams, on which it was written; 0 if it was never sent.
     ///
-    /// After a cancellation or a deadline, it is 1 if the client may have sent it: the wait ended before more was known.
+    /// After a cancellation or a deadline, it is 1 if the client may have sent it, since more was not known then.
     public var attempts: Int
 
     /// Whether it may have reached its device more than once.
