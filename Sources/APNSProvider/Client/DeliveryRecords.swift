@@ -257,6 +257,8 @@ final class OpenBatch<ID: Sendable>: Sendable {
         @usableFromInline weak var receiver: RecordsReceiver?
         /// The identifier of the row that waits for room.
         @usableFromInline var waitingID: ID?
+        /// The key of the notification that waits until the client's queue has room.
+        @usableFromInline var unsubmittedKey: UInt64?
         /// Whether the task that reads the records is cancelled: no more notifications are read.
         @usableFromInline var isCancelled = false
         /// Whether each notification has its record because of that: later outcomes have none.
@@ -272,6 +274,14 @@ final class OpenBatch<ID: Sendable>: Sendable {
         @inlinable
         mutating func withdrawWaiting() {
             guard let id = self.waitingID.take() else { return }
+            self.records.append(DeliveryRecord(id: id, report: DeliveryReport(.unsent(.cancelled))))
+        }
+
+        /// Reports that a notification, which no longer waits for room in the client's queue, is not sent.
+        mutating func withdrawUnsubmitted() {
+            guard let key = self.unsubmittedKey.take() else { return }
+            let index = Int(key - self.firstKey)
+            guard let id = self.identifiers[index].take() else { return }
             self.records.append(DeliveryRecord(id: id, report: DeliveryReport(.unsent(.cancelled))))
         }
 
@@ -376,6 +386,10 @@ final class OpenBatch<ID: Sendable>: Sendable {
                 }
                 if Task.isCancelled || self.readingEnd.isFinished { break }
             }
+            // The last one may have been submitted after everything else was withdrawn, and has its record.
+            if self.state.withLockedValue(\.isAbandoned) {
+                self.transport.withdraw(receiver, in: 0 ..< .max, .cancelled)
+            }
             return .rows(.success(()), isCancelled: Task.isCancelled)
         } catch {
             return .rows(.failure(error), isCancelled: Task.isCancelled)
@@ -435,7 +449,13 @@ final class OpenBatch<ID: Sendable>: Sendable {
     @usableFromInline
     func submitLater(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) async throws {
         let local = self.check?.outcome(of: notification)
-        while !self.isCancelled {
+        while true {
+            let mayBeSubmitted = self.state.withLockedValue { state in
+                guard !state.isCancelled else { return false }
+                state.unsubmittedKey = nil
+                return true
+            }
+            guard mayBeSubmitted else { return }
             let receipt =
                 local.map { self.transport.settleLocally($0, receiver, key: key) }
                 ?? self.transport.submit(notification, receiver, key: key)
@@ -444,10 +464,14 @@ final class OpenBatch<ID: Sendable>: Sendable {
             case .ended(let reason):
                 self.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
                 throw ProviderError(sequenceEndedBy: reason)
-            case .full where Task.isCancelled:
+            case .full: break
+            }
+            self.state.withLockedValue { $0.unsubmittedKey = key }
+            if Task.isCancelled {
                 // If the client ends, this returns so that the end is noticed.
                 await Task { await self.transport.waitForRoom() }.value
-            case .full: await self.transport.waitForRoom()
+            } else {
+                await self.transport.waitForRoom()
             }
         }
     }
@@ -471,12 +495,15 @@ final class OpenBatch<ID: Sendable>: Sendable {
         self.wake { state in
             guard !state.isAbandoned else { return }
             state.isAbandoned = true
+            state.withdrawUnsubmitted()
             // The client may still send what it has taken again.
             let report = DeliveryReport(.indeterminate(.cancelled), attempts: 1, isPossibleDuplicate: true)
             for case let id? in state.identifiers { state.records.append(DeliveryRecord(id: id, report: report)) }
             state.removeFirst(state.identifiers.count)
             state.withdrawWaiting()
         }
+        // What was submitted in between has its record, and is not sent if that can be avoided.
+        if let receiver { self.transport.withdraw(receiver, in: 0 ..< .max, .cancelled) }
     }
 
     // MARK: Outcomes

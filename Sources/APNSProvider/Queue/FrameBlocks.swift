@@ -93,9 +93,11 @@ struct FrameBlocks: ~Copyable, QueueStorage {
         guard let first = numbers.first, let last = numbers.last else { return [] }
         let bounds = first.lowerBound..<last.upperBound
         var removed: [Range<UInt64>] = []
-        for _ in 0..<self.sealed.count {
+        // What is left moves together: in an outage, only withdrawals make room.
+        for index in 0..<self.sealed.count {
             guard var block = self.sealed.popFirst() else { break }
             removed += block.remove(numbers, bounds)
+            if index > 0, !self.sealed.isEmpty { self.sealed[self.sealed.count - 1].append(framesOf: &block) }
             if block.isEmpty { self.spare = consume block } else { self.sealed.append(block) }
         }
         return removed + self.open.remove(numbers, bounds)
@@ -225,6 +227,22 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
         (self.marks, self.count, self.byteCount) = (marks, keptCount, target)
         if self.isEmpty { self.clear() }
         return removed
+    }
+
+    /// Moves the frames of another block to the end of this block, if all of them fit.
+    mutating func append(framesOf block: inout FrameBlock) {
+        let frames = unsafe UnsafeRawBufferPointer(rebasing: block.memory[block.drainedByteCount..<block.byteCount])
+        let free = unsafe UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCount...])
+        guard frames.count <= free.count else { return }
+        unsafe free.copyMemory(from: frames)
+        self.byteCount += frames.count
+        var (marks, count) = (self.marks, self.count)
+        block.marks.forEachTagRange(in: block.drainedCount..<block.count) { tags in
+            marks.append(tags: tags, index: count)
+            count += tags.count
+        }
+        (self.marks, self.count) = (marks, count)
+        block.clear()
     }
 
     private mutating func clear() {

@@ -115,8 +115,10 @@ final class SubmissionQueue: NotificationSource {
     func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason) {
         var withdrawn: [Range<UInt64>] = []
         self.queue.callOut { state in
+            let hadRoom = state.storage.hasRoom
             withdrawn = state.storage.remove(state.storage.submissions.numbers(of: receiver, in: numbers))
-            return state.storage.isLow && !withdrawn.isEmpty ? state.machine.takeRoomCallbacks() : []
+            // In an outage, nothing else would wake those who wait for room.
+            return state.storage.hasRoom && !hadRoom ? state.machine.takeRoomCallbacks() : []
         }
         for numbers in withdrawn { self.unsent(numbers, reason) }
     }
