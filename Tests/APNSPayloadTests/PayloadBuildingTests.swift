@@ -96,6 +96,16 @@ struct PayloadBuildingTests {
         #expect(keys.subtracting(written) == others.union(["aps.alert.subtitle-loc-args"]))
     }
 
+    @Test("Texts and values are interpolated")
+    func interpolation() throws {
+        let (name, number) = ("Ada \"L\"", 7)
+        var alert = APS.Alert("Hello, \(name)")
+        #expect(APS(alert: "Hello, \(name)").alert == alert)
+        alert.title = "Order \(number)"
+        #expect(alert.title == .plain("Order 7"))
+        #expect(["url": "https://app.example/\(number)"] as JSONValue == ["url": .string("https://app.example/7")])
+    }
+
     @Test("The sound of an alert is that of the notification")
     func soundOfTheAlert() throws {
         var aps = APS(alert: .init(title: "Mail", body: "From Ann", sound: .default))

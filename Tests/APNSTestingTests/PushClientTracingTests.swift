@@ -88,6 +88,18 @@ import Tracing
         #expect(Self.attributes(spans[1])["apns.legacy.attempts"] == 0 && spans[1].status == nil)
     }
 
+    @Test func `a span says that the deadline passed`() async throws {
+        let tracer = InMemoryTracer()
+        try await withTracer(tracer) {
+            // Nothing runs, so that the notification waits.
+            let client = try PushClient(try RunningSimulator.current.binaryConfiguration)
+            let outcome = await client.send(try Self.unknown(), deadline: .now + .milliseconds(20))
+            #expect(outcome == .unsent(.deadline))
+        }
+        let spans = tracer.finishedSpans
+        #expect(spans.map(\.status?.message) == ["\(DeliveryOutcome.unsent(.deadline))"])
+    }
+
     @Test func `without a tracer nothing is traced, and the outcome is the same`() async throws {
         let client = ScriptedPushClient([.suppressed])
         #expect(await client.send(try Self.unknown()) == .suppressed)

@@ -99,14 +99,14 @@ extension APS {
     }
 }
 
-extension APS.Alert: ExpressibleByStringLiteral {
+extension APS.Alert: ExpressibleByStringInterpolation {
     /// Creates an alert with only a body.
     ///
     /// - Parameter value: the text.
     public init(stringLiteral value: String) { self.init(value) }
 }
 
-extension APS.AlertText: ExpressibleByStringLiteral {
+extension APS.AlertText: ExpressibleByStringInterpolation {
     /// Makes literal text.
     ///
     /// - Parameter value: the text.

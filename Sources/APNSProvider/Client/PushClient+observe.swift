@@ -9,8 +9,16 @@ import Tracing
 #endif
 
 extension PushClient {
-    /// Sends a notification, in a span if there is a tracer, and logs its outcome with the logger of the caller's task.
+    /// Sends a notification, in a span if there is a tracer, measures the time, and logs the outcome with the logger of
+    /// the caller's task.
     func observing(_ send: () async -> DeliveryReport) async -> DeliveryReport {
+        let start = self.transport.observer.startTime
+        let report = await self.tracing(send)
+        self.transport.observer.recordLatency(report.outcome, since: start)
+        return report
+    }
+
+    private func tracing(_ send: () async -> DeliveryReport) async -> DeliveryReport {
         #if Tracing
         if InstrumentationSystem.tracer is NoOpTracer { return await self.logging(send) }
         return await withSpan("apns.legacy.send", ofKind: .client) { span in

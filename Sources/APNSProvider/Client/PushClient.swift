@@ -90,10 +90,7 @@ public final class PushClient: Sendable {
     /// - Parameter notification: the notification.
     /// - Returns: the outcome, with details.
     public func report(of notification: PushNotification) async -> DeliveryReport {
-        let start = self.transport.observer.startTime
-        let report = await self.observing { await self.outcome(of: notification) }
-        self.transport.observer.recordLatency(report.outcome, since: start)
-        return report
+        await self.observing { await self.outcome(of: notification) }
     }
 
     /// Sends a notification in the same way as ``send(_:)-(PushNotification)``, and waits for its outcome until a
@@ -120,9 +117,16 @@ public final class PushClient: Sendable {
         of notification: PushNotification,
         deadline: ContinuousClock.Instant
     ) async -> DeliveryReport {
+        await self.observing { await self.outcome(of: notification, deadline: deadline) }
+    }
+
+    private func outcome(
+        of notification: PushNotification,
+        deadline: ContinuousClock.Instant
+    ) async -> DeliveryReport {
         guard deadline > .now else { return DeliveryReport(.unsent(.deadline)) }
         return await withTaskGroup(of: DeliveryReport?.self) { group in
-            group.addTask { await self.report(of: notification) }
+            group.addTask { await self.outcome(of: notification) }
             group.addTask {
                 // Ends early if the report arrives, or the caller is cancelled.
                 try? await Task.sleep(until: deadline, clock: .continuous)
