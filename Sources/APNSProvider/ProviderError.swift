@@ -54,7 +54,7 @@ public struct ProviderError: Error, Hashable, Sendable {
         case tooManyInvalidTokens
         /// It was stopped, or its task was cancelled, before everything was tried.
         case stopped
-        /// `run` was called twice.
+        /// `run` was called twice, or there is a second loop over the same ``DeliveryRecords``.
         case alreadyRan
     }
 }

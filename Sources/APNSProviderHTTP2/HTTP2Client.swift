@@ -149,6 +149,8 @@ struct HTTP2Client: ClientTransport {
 
     var observer: DeliveryObserver { self.client.observer }
 
+    var outage: ConnectionFailure? { self.client.outage }
+
     func waitForRoom() async { await self.client.waitForRoom() }
 
     func waitForEnd() async -> DeliveryOutcome.Reason? { await self.client.waitForEnd() }

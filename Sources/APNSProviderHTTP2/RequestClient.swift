@@ -153,6 +153,9 @@ package final class RequestClient: Sendable {
     }
 
     /// Waits until there is room, submissions have ended, or the task is cancelled.
+    /// Why connections fail; `nil` if they work.
+    var outage: ConnectionFailure? { self.queue.outage }
+
     func waitForRoom() async { await self.queue.waitForRoom() }
 
     /// Waits until everything is settled and submissions have ended, or the task is cancelled.

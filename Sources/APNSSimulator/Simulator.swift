@@ -35,7 +35,7 @@ public struct Simulator: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: the configuration.
-    ///   - logger: receives connections, at debug level.
+    ///   - logger: receives connections and error responses at info level, those of probes, too; more at debug level.
     ///   - body: called when the simulator listens, in the task and on the actor of the caller.
     /// - Returns: what `body` returns.
     /// - Throws: the error of `body`, `ServerError` if a listener cannot listen,

@@ -12,7 +12,7 @@ public import OpenSSLTLS
 /// ```swift
 /// let gateway = try await ScriptedGateway.start(tls: server) { connection in
 ///     GatewayScript {
-///         $0.action = { _, index in connection == 1 && index == 3 ? .refuse(.invalidToken) : .take }
+///         $0.action = { _, index in connection == 1 && index == 3 ? .refuse(.invalidToken) : .accept }
 ///         $0.answerDelay = .milliseconds(200)
 ///         $0.cut = .reset
 ///     }

@@ -201,6 +201,9 @@ private final class ScriptedTransport: ClientTransport {
     /// Nothing waits in a queue: what was submitted is sent.
     func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason) {}
 
+    /// Nothing is connected.
+    var outage: ConnectionFailure? { nil }
+
     /// There is always room.
     func waitForRoom() async {}
 

@@ -172,7 +172,7 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
     /// What happened, in a few words.
     public var description: String {
         switch self {
-        case .deadline: "no answer in time"
+        case .deadline: "the deadline passed"
         case .cancelled: "the task was cancelled"
         case .connectionLost(let failure): "the connection was lost: \(failure)"
         case .streamReset(let code): "the service ended the stream with code \(code)"

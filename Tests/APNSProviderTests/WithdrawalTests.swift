@@ -66,6 +66,17 @@ import Testing
         #expect(transport.state.current.submittedCount == 1 && transport.state.current.waiting.isEmpty)
     }
 
+    @Test func `a second loop over the same records sends nothing again`() async throws {
+        let client = ScriptedPushClient()
+        let records = client.send([(id: 1, notification: try Sending.notification(1))], only: .all)
+        var iterators = (records.makeAsyncIterator(), records.makeAsyncIterator())
+        #expect(try await iterators.0.next()?.id == 1)
+        await #expect(throws: ProviderError.self) { try await iterators.1.next() }
+        await #expect(throws: ProviderError.self) { for try await _ in records {} }
+        #expect(try await iterators.0.next() == nil)
+        #expect(client.sent.count == 1)
+    }
+
     @Test func `withdrawals from a full queue make room in blocks, and wake those who wait for it`() async throws {
         let configuration = try Sending.configuration(port: 1) { $0.queueTimeout = nil }
         let queue = SubmissionQueue(
@@ -140,6 +151,8 @@ private final class LimitedTransport: ClientTransport {
             receiver.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
         }
     }
+
+    var outage: ConnectionFailure? { nil }
 
     func waitForRoom() async {
         let (stream, continuation) = AsyncStream<Never>.makeStream()

@@ -67,6 +67,8 @@ struct BinaryClient: ClientTransport {
         self.queue.withdraw(receiver, in: numbers, reason)
     }
 
+    var outage: ConnectionFailure? { self.queue.outage }
+
     func waitForRoom() async { await self.queue.waitForRoom() }
 
     func waitForEnd() async -> DeliveryOutcome.Reason? { await self.queue.waitForEnd() }

@@ -33,6 +33,9 @@ package protocol ClientTransport: Sendable {
     /// Notifications that no longer wait are not affected.
     func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason)
 
+    /// Why connections fail; `nil` if they work.
+    var outage: ConnectionFailure? { get }
+
     /// Waits until there may be room, submissions have ended, or the task is cancelled.
     func waitForRoom() async
 

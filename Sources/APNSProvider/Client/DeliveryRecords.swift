@@ -146,10 +146,12 @@ where Rows.Element == (id: ID, notification: PushNotification) {
         ///
         /// - Throws: the errors of the sequence; ``ProviderError`` if the client has ended, after the records of all
         ///   notifications read before; `CancellationError` if the task is cancelled before the sequence has ended,
-        ///   also after the records of all notifications read before.
+        ///   also after the records of all notifications read before; ``ProviderError`` of the kind
+        ///   ``ProviderError/Kind/alreadyRan`` if another loop reads or has read the records.
         @inlinable
         public mutating func next() async throws -> DeliveryRecord<ID>? {
             if let feed = self.feed { return try await feed.batch.next() }
+            try self.records.readingEnd.beginLoop()
             let feed = RecordsFeed<ID>(self.records)
             self.feed = feed
             return try await feed.batch.next()
@@ -186,6 +188,7 @@ final class RecordsFeed<ID: Sendable>: Sendable {
 final class ReadingEnd: Sendable {
     /// Not under the lock, since it is read for each notification.
     private let hasFinished = Atomic(false)
+    private let hasLoop = Atomic(false)
     private let waiter = NIOLockedValueBox<CheckedContinuation<Void, Never>?>(nil)
 
     @usableFromInline
@@ -193,6 +196,16 @@ final class ReadingEnd: Sendable {
 
     /// Whether the reading is to end.
     @usableFromInline var isFinished: Bool { self.hasFinished.load(ordering: .acquiring) }
+
+    /// Begins the only loop over the records.
+    ///
+    /// - Throws: ``ProviderError`` if there was another one.
+    @usableFromInline
+    func beginLoop() throws(ProviderError) {
+        guard self.hasLoop.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        let detail = "a second loop over the same records would send everything again; to do so, call send again"
+        throw ProviderError(.alreadyRan, detail)
+    }
 
     /// Ends the reading.
     @usableFromInline

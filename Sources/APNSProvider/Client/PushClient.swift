@@ -99,7 +99,8 @@ public final class PushClient: Sendable {
     /// - Parameters:
     ///   - notification: the notification.
     ///   - deadline: when to stop waiting, such as `.now + .seconds(5)`.
-    /// - Returns: the outcome. At the deadline, it is as after a cancellation, with the reason `.deadline`.
+    /// - Returns: the outcome. At the deadline, it is as after a cancellation, with the reason `.deadline`, or
+    ///   `.unavailable` and the last failure if connections fail.
     public func send(
         _ notification: PushNotification,
         deadline: ContinuousClock.Instant
@@ -136,7 +137,7 @@ public final class PushClient: Sendable {
             for await result in group {
                 if let report = result {
                     group.cancelAll()
-                    return isOverdue ? report.endedByDeadline : report
+                    return isOverdue ? report.ended(byDeadlineIn: self.transport.outage) : report
                 }
                 isOverdue = !Task.isCancelled
                 group.cancelAll()
@@ -295,12 +296,13 @@ private final class AwaitedOutcome: SubmissionReceiver {
 }
 
 extension DeliveryReport {
-    /// The report of a wait that was cancelled because of its deadline.
-    fileprivate var endedByDeadline: Self {
+    /// The report of a wait that was cancelled because of its deadline, possibly during an outage.
+    fileprivate func ended(byDeadlineIn outage: ConnectionFailure?) -> Self {
         var report = self
+        let reason = outage.map { DeliveryOutcome.Reason.unavailable($0) } ?? .deadline
         switch self.outcome {
-        case .unsent(.cancelled): report.outcome = .unsent(.deadline)
-        case .indeterminate(.cancelled): report.outcome = .indeterminate(.deadline)
+        case .unsent(.cancelled): report.outcome = .unsent(reason)
+        case .indeterminate(.cancelled): report.outcome = .indeterminate(reason)
         default: break
         }
         return report

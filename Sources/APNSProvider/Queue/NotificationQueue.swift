@@ -67,6 +67,9 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
         return receipt
     }
 
+    /// Why connections fail; `nil` if they work.
+    package var outage: ConnectionFailure? { self.withState { $0.outage } }
+
     /// Whether there is room, and notifications are sent.
     package var hasRoom: Bool { self.withState { $0.machine.hasRoom && $0.storage.hasRoom } }
 

@@ -99,6 +99,9 @@ final class SubmissionQueue: NotificationSource {
         return receipt
     }
 
+    /// Why connections fail; `nil` if they work.
+    var outage: ConnectionFailure? { self.queue.outage }
+
     /// Waits until there may be room, or the task is cancelled.
     func waitForRoom() async { await self.queue.waitForRoom() }
 

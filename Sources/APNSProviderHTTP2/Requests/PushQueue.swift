@@ -109,7 +109,7 @@ struct PushQueue: Sendable {
 
     /// Why connections fail; `nil` if they work.
     var outage: ConnectionFailure? {
-        get { self.queue.withState { $0.outage } }
+        get { self.queue.outage }
         nonmutating set { self.queue.connectionsChanged(newValue) }
     }
 

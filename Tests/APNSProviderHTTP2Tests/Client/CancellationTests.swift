@@ -175,6 +175,21 @@ import Testing
         try await running
     }
 
+    @Test(arguments: ClientPeer.allCases)
+    func `at the deadline in an outage, the reason is the last failure`(peer: ClientPeer) async throws {
+        let port = try await peer.withService { $0.port }
+        let client = try PushClient(try peer.configuration(port: port), logger: PushFixture.quiet)
+        async let running: Void = client.run()
+        let outcome = await client.send(try ClientPeer.notification(1), deadline: .now + .seconds(1))
+        guard case .unsent(.unavailable(let failure)) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(failure.kind == .refused)
+        client.stop()
+        try await running
+    }
+
     // MARK: A sequence
 
     @Test(arguments: ClientPeer.allCases)
