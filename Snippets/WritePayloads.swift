@@ -14,8 +14,8 @@ print(String(decoding: built.bytes, as: UTF8.self))
 // snippet.variables
 let (sender, title, order) = ("Frank", "Order", 1234)
 let fromVariables = Payload(
-    APS(alert: .init(title: .plain(title), body: .plain("\(sender) has ordered.")), sound: .init("chime.aiff")),
-    ["order": .number(JSONNumber(order)), "from": .string(sender)]
+    APS(alert: .init(title: title, body: "\(sender) has ordered."), sound: "chime.aiff"),
+    ["order": JSONValue(order), "from": JSONValue(sender)]
 )
 // snippet.end
 try fromVariables.check(rules: .binary)
@@ -55,7 +55,7 @@ print("\(ready.bytes.count) bytes, minified \(minified.bytes.count)")
 
 // snippet.truncated
 let story = String(repeating: "The parcel is on its way. ", count: 20)
-let long = Payload(APS(alert: .init(title: "Order 1234", body: .plain(story))), ["order": 1234])
+let long = Payload(APS(alert: .init(title: "Order 1234", body: story)), ["order": 1234])
 let short = try long.truncated(to: PayloadRules.originalByteCountMax)
 print("\(long.bytes.count) bytes, truncated \(short.bytes.count)")
 // snippet.end

@@ -7,6 +7,12 @@
 /// ```swift
 /// let custom: [String: JSONValue] = ["order": 1234, "items": ["tea", "milk"], "paid": true]
 /// ```
+///
+/// A variable is put into an initializer:
+///
+/// ```swift
+/// let custom: [String: JSONValue] = ["order": JSONValue(order), "from": JSONValue(sender)]
+/// ```
 @frozen
 public enum JSONValue: Hashable, Sendable {
     /// `null`
@@ -60,6 +66,31 @@ public struct JSONNumber: Hashable, Sendable {
 
     /// The number as an integer; `nil` if it is not one.
     public var integer: Int? { Int(self.text) ?? Double(self.text).flatMap { Int(exactly: $0) } }
+}
+
+extension JSONValue {
+    /// Creates a number from an integer.
+    ///
+    /// - Parameter value: the integer.
+    public init(_ value: some BinaryInteger) { self = .number(JSONNumber(value)) }
+
+    /// Creates a number from a floating-point value; `nil` for infinity and NaN, which JSON cannot represent.
+    ///
+    /// - Parameter value: the number.
+    public init?(_ value: some BinaryFloatingPoint & LosslessStringConvertible) {
+        guard let number = JSONNumber(value) else { return nil }
+        self = .number(number)
+    }
+
+    /// Creates a string.
+    ///
+    /// - Parameter value: the string.
+    public init(_ value: some StringProtocol) { self = .string(String(value)) }
+
+    /// Makes `true` or `false`.
+    ///
+    /// - Parameter value: the boolean.
+    public init(_ value: Bool) { self = .boolean(value) }
 }
 
 extension JSONValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,

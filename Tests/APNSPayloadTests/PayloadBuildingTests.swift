@@ -120,6 +120,48 @@ struct PayloadBuildingTests {
         #expect(APS(alert: .init(body: "a", sound: "b"), sound: "c").sound == "c")
     }
 
+    @Test("Texts of an alert can be literals, variables and optional variables")
+    func alertsOfVariables() throws {
+        let (text, title): (String, String) = ("Hi \"Ann\"", "Mail")
+        let none: String? = nil
+        let escaped = #""Hi \"Ann\"""#
+        for aps in [
+            APS(alert: text), APS(alert: Optional(text)), APS(alert: APS.Alert(text)), APS(alert: .init(text)),
+            APS(alert: .init(body: text)), APS(alert: .init(body: .plain(text))), APS(alert: "Hi \"\("Ann")\""),
+            .init(alert: text),
+        ] {
+            try self.expect(Payload(aps), #"{"aps":{"alert":\#(escaped)}}"#)
+        }
+        for aps in [APS(alert: nil, badge: 1), APS(alert: none, badge: 1), APS(badge: 1), .init(alert: nil, badge: 1)] {
+            try self.expect(Payload(aps), #"{"aps":{"badge":1}}"#)
+        }
+        let shown = #"{"aps":{"alert":{"title":"Mail","body":"Hi"},"badge":1,"sound":"default"}}"#
+        for alert in [
+            APS.Alert(title: title, body: "Hi"), .init(title: "Mail", body: "Hi"), .init(title: title, body: "H\("i")"),
+            .init(title: .plain(title), body: "Hi"), .init(title: Optional(title), subtitle: none, body: "Hi"),
+        ] {
+            try self.expect(Payload(APS(alert: alert, badge: 1, sound: .default)), shown)
+        }
+        try self.expect(Payload(APS(alert: text, sound: "x")), #"{"aps":{"alert":\#(escaped),"sound":"x"}}"#)
+        #expect(APS.Alert() == APS.Alert(title: nil, body: nil) && APS(alert: nil) == APS())
+    }
+
+    @Test("Variables become JSON values")
+    func valuesOfVariables() throws {
+        let (order, large, name, price, isPaid) = (1234, UInt64.max, "Ann \"A.\"", 1.5, true)
+        let custom: [String: JSONValue] = [
+            "a": JSONValue(order), "b": JSONValue(large), "c": JSONValue(name), "d": JSONValue(name.prefix(3)),
+            "e": JSONValue(price) ?? nil, "f": JSONValue(isPaid), "g": .init(Int8(-1)), "h": JSONValue(7),
+            "i": JSONValue("x"), "j": JSONValue(1.25), "k": JSONValue(false), "l": [.init(order), JSONValue(name)],
+        ]
+        try self.expect(
+            Payload(APS(), custom),
+            #"{"aps":{},"a":1234,"b":18446744073709551615,"c":"Ann \"A.\"","d":"Ann","e":1.5,"f":true,"g":-1,"h":7,"#
+                + #""i":"x","j":1.25,"k":false,"l":[1234,"Ann \"A.\""]}"#
+        )
+        #expect(JSONValue(Double.nan) == nil && JSONValue(-Float.infinity) == nil)
+    }
+
     @Test("Other keys are encoded, and take precedence over properties")
     func otherKeys() throws {
         var aps = APS(alert: "Hi", badge: 1)

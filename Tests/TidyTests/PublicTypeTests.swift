@@ -84,6 +84,21 @@ enum PublicTypes {
         for task in tasks { #expect(used.contains(task), "no snippet shows \(task.sorted())") }
     }
 
+    @Test func `the table of imports lists each type that is not visible through APNSProvider`() throws {
+        let files = try SourceTree.repository.get().files
+        let text = { (path: String) throws in try #require(files.first { $0.path == path }).text }
+        let exported = Set(
+            try text("Sources/APNSProvider/Exports.swift").matches(of: #/import \w+ \w+\.(\w+)/#).map { $0.1 }
+        )
+        let rows = try text("docs/libraries.md").matches(of: #/\| (`.*`) \| `(\w+)` \|/#)
+        for module in ["APNSJSON", "APNSPayload", "APNSWire", "APNSSession", "APNSTransport", "OpenSSLTLS"] {
+            let declared = files.filter { $0.path.hasPrefix("Sources/\(module)/") && $0.language == .swift }
+            let types = Set(declared.flatMap(PublicTypes.names)).subtracting(exported)
+            let listed = rows.last { $0.2 == module }?.1.matches(of: #/\w+/#).map { $0.0 } ?? []
+            #expect(listed == types.sorted(), "the row of \(module) in docs/libraries.md")
+        }
+    }
+
     /// Tests with the tested modules, and sending with feedback.
     private static let snippetsOfTwoTasks = [
         "Snippets/TestWithoutApple.swift", "Snippets/TestYourPushService.swift",

@@ -126,6 +126,17 @@ public struct APS: Hashable, Sendable {
         if let sound { self.sound = sound }
     }
 
+    /// Creates an `aps` object whose alert is a text that is not a literal.
+    ///
+    /// - Parameters:
+    ///   - alert: the text to show, which is the body of the alert; none if it is `nil`.
+    ///   - badge: the number on the app's icon; unchanged by default.
+    ///   - sound: the sound to play; none by default.
+    @_disfavoredOverload
+    public init(alert: String?, badge: Int? = nil, sound: Sound? = nil) {
+        self.init(alert: alert.map { Alert($0) }, badge: badge, sound: sound)
+    }
+
     private mutating func moveSound() {
         guard let sound = self.alert?.sound else { return }
         self.alert?.sound = nil

@@ -74,6 +74,23 @@ extension APS {
             self.sound = sound
         }
 
+        /// Creates an alert from texts that are not literals; the others are properties.
+        ///
+        /// - Parameters:
+        ///   - title: a short line above the body; none by default.
+        ///   - subtitle: a line between the title and the body; none by default.
+        ///   - body: the text; none by default.
+        ///   - sound: the sound to play; none by default.
+        @_disfavoredOverload
+        public init(title: String? = nil, subtitle: String? = nil, body: String? = nil, sound: Sound? = nil) {
+            self.init(
+                title: title.map { .plain($0) },
+                subtitle: subtitle.map { .plain($0) },
+                body: body.map { .plain($0) },
+                sound: sound
+            )
+        }
+
         /// Creates an alert with only a body.
         ///
         /// - Parameter body: the text.
