@@ -136,7 +136,8 @@ let package = Package(
         .target(
             name: "APNSTesting",
             dependencies: [
-                "APNSCertificates", "APNSProvider", "APNSServer", "APNSSimulator", "APNSTestKit", "OpenSSLTLS",
+                "APNSCertificates", "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSimulator", "APNSTestKit",
+                "OpenSSLTLS",
             ],
             swiftSettings: strict
         ),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tests of a service that sends: six with a script instead of a client, four with a simulator.
+// Tests of a service that sends: six with a script instead of a client, five with a simulator.
 
 import APNSProvider
 import APNSTesting
@@ -140,6 +140,25 @@ actor Greeter {
         try await PushClient.withClient(running.binaryConfiguration) { client in
             let count = try await Greeter(client).greet(tokens)
             #expect(count == 3)
+        }
+    }
+}
+// snippet.end
+
+// snippet.outage
+/// The service is away for a while, over both protocols.
+@Suite(.timeLimit(.minutes(1))) struct GreeterOutageTests {
+    @Test(.runningSimulator) func `after an outage, greetings arrive again`() async throws {
+        let running = try RunningSimulator.current
+        let token = running.simulator.register(topic: running.topic)
+        let configuration = running.binaryConfiguration {
+            $0.queueTimeout = .milliseconds(500)  // how long a notification waits for a connection; 30 s by default
+            $0.limits.backoff.max = .milliseconds(10)
+        }
+        try await PushClient.withClient(configuration) { client in
+            let greeter = Greeter(client)
+            #expect(await running.simulator.withOutage { await greeter.greet(token, "Ann") } == false)
+            #expect(await greeter.greet(token, "Ann"))
         }
     }
 }

@@ -26,6 +26,8 @@ final class ConnectionHistory: Sendable {
         var open: [Key: Open] = [:]
         /// In the order in which they were closed.
         var closed: Deque<ConnectionRecord> = []
+        /// How many outages there are now.
+        var outageCount = 0
     }
 
     /// Reports the connections of one listener.
@@ -70,6 +72,24 @@ final class ConnectionHistory: Sendable {
         return true
     }
 
+    // MARK: Outages
+
+    /// Whether connections are refused.
+    var isOutage: Bool { self.state.withLockedValue { $0.outageCount > 0 } }
+
+    /// Refuses connections from now on, and ends the open ones; returns when they are closed.
+    func beginOutage() async {
+        let channels = self.state.withLockedValue { state in
+            state.outageCount += 1
+            return state.open.values.map(\.channel)
+        }
+        for channel in channels { FaultReport.Ending.reset.end(channel) }
+        for channel in channels { try? await channel.closeFuture.get() }
+    }
+
+    /// Admits connections again, unless there is another outage.
+    func endOutage() { self.state.withLockedValue { $0.outageCount -= 1 } }
+
     private func opened(_ connection: EstablishedConnection, _ listener: SimulatorListener) {
         let record = ConnectionRecord(
             listener: listener,
@@ -83,10 +103,13 @@ final class ConnectionHistory: Sendable {
         )
         let open = Open(record: record, channel: connection.channel)
         self.devices.change { $0.connectionCount += 1 }
-        self.state.withLockedValue { state in
+        let isOutage = self.state.withLockedValue { state in
             state.open[Key(listener: listener, number: connection.number)] = open
             self.configuration.onChange?(.connection(record))
+            return state.outageCount > 0
         }
+        // Its handshake began before the outage.
+        if isOutage { FaultReport.Ending.reset.end(connection.channel) }
     }
 
     private func closed(_ key: Key) {

@@ -55,7 +55,8 @@ public struct Simulator: Sendable {
             onChange: configuration.onChange
         )
         let policy = ServicePolicy(configuration)
-        let faults = ConnectionFaults(schedule)
+        let connections = ConnectionHistory(configuration, devices)
+        let faults = ConnectionFaults(schedule) { connections.isOutage }
         let backend = SimulatorBackend(devices: devices, faults: faults, policy: policy)
         let onChange = configuration.onChange
         var (listener, feedback, push) = (configuration.listener, configuration.feedback, configuration.push)
@@ -64,7 +65,6 @@ public struct Simulator: Sendable {
         faults.configure(&listener.listener, as: .binary)
         faults.configure(&feedback.listener, as: .feedback)
         faults.configure(&push.listener, as: .http2)
-        let connections = ConnectionHistory(configuration, devices)
         connections.configure(&listener.listener, as: .binary)
         connections.configure(&feedback.listener, as: .feedback)
         connections.configure(&push.listener, as: .http2)
@@ -117,6 +117,27 @@ public struct Simulator: Sendable {
         _ ending: FaultReport.Ending = .orderly
     ) -> Bool {
         self.connectionHistory.end(number, of: listener, ending)
+    }
+
+    /// Refuses all connections while `body` runs, at each listener, as if the service were not there.
+    ///
+    /// Open connections are reset before `body` runs, without a response. New ones are closed before the handshake. The
+    /// ports stay the same, and faults and devices are not changed. Outages may overlap: connections are admitted again
+    /// when the last one is over.
+    ///
+    /// ```swift
+    /// try await simulator.withOutage {
+    ///     let outcome = await client.send(notification)  // it waits, for a time that the client's limits determine
+    /// }
+    /// ```
+    ///
+    /// - Parameter body: called when all connections are closed, in the task and on the actor of the caller.
+    /// - Returns: what `body` returns.
+    /// - Throws: the error of `body`; the outage is over then, too.
+    public func withOutage<Value>(_ body: () async throws -> Value) async rethrows -> Value {
+        await self.connectionHistory.beginOutage()
+        defer { self.connectionHistory.endOutage() }
+        return try await body()
     }
 
     /// The revoked certificates, by their SHA-256 digests in lower-case hexadecimal digits.

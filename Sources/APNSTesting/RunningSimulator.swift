@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSProvider
+public import APNSProviderHTTP2
 public import APNSTestKit
 
 /// A simulator that runs for a test or a suite, with certificates for both ends.
@@ -11,7 +12,7 @@ public import APNSTestKit
 /// @Test(.runningSimulator) func `a greeting arrives`() async throws {
 ///     let running = try RunningSimulator.current
 ///     let token = running.simulator.register(topic: running.topic)
-///     // … send with running.binaryConfiguration …
+///     // … send with running.binaryConfiguration or running.http2Configuration …
 ///     let arrived = try await running.simulator.next(for: token, within: .seconds(10))
 /// }
 /// ```
@@ -46,6 +47,46 @@ public struct RunningSimulator: Sendable {
             configure
         )
     }
+
+    /// A key that the simulator accepts, and the provider tokens that it signs.
+    ///
+    /// All clients of a test share it, since the service refuses tokens that are renewed too often.
+    public let providerToken: ProviderTokenSource
+
+    /// The configuration of a client for HTTP/2 with the certificate ``identity``.
+    public var http2Configuration: PushClientConfiguration { self.http2Configuration { _, _ in } }
+
+    /// Returns the configuration of a client for HTTP/2 with the certificate ``identity``.
+    ///
+    /// - Parameter configure: changes the options, such as the clock of suppressed tokens.
+    /// - Returns: the configuration.
+    public func http2Configuration(
+        _ configure: (inout HTTP2Configuration, inout RequestRules) -> Void
+    ) -> PushClientConfiguration {
+        .http2(self.http2Endpoint, identity: self.identity, trust: self.authority.trust, configure)
+    }
+
+    /// The configuration of a client for HTTP/2 with a key instead of a certificate, which signs ``providerToken``.
+    public var providerTokenConfiguration: PushClientConfiguration { self.providerTokenConfiguration { _, _ in } }
+
+    /// Returns the configuration of a client for HTTP/2 with a key instead of a certificate, which signs
+    /// ``providerToken``.
+    ///
+    /// - Parameter configure: changes the options, such as the clock of suppressed tokens.
+    /// - Returns: the configuration.
+    public func providerTokenConfiguration(
+        _ configure: (inout HTTP2Configuration, inout RequestRules) -> Void
+    ) -> PushClientConfiguration {
+        .http2(
+            self.http2Endpoint,
+            providerToken: self.providerToken,
+            topic: self.topic,
+            trust: self.authority.trust,
+            configure
+        )
+    }
+
+    private var http2Endpoint: HTTP2Endpoint { HTTP2Endpoint(host: "localhost", port: self.simulator.http2Port) }
 
     @TaskLocal static var running: RunningSimulator?
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSProvider
+import APNSCertificates
+import APNSProviderHTTP2
+import APNSServer
 public import APNSTestKit
 public import Testing
 
@@ -9,6 +11,9 @@ public import Testing
 /// On a test, each of its cases has a simulator of its own. On a suite, all of its tests share one, also while they run
 /// at the same time: let each test register devices of its own.
 public struct RunningSimulatorTrait: TestTrait, SuiteTrait, TestScoping {
+    private static let keyID = "TESTKEY001"
+    private static let teamID = "TESTTEAM01"
+
     let topic: String
     let configure: @Sendable (inout SimulatorConfiguration) throws -> Void
 
@@ -24,14 +29,20 @@ public struct RunningSimulatorTrait: TestTrait, SuiteTrait, TestScoping {
         let authority = try CertificateAuthority()
         let identity = try authority.issueClient(topic: self.topic).identity
         var configuration = try SimulatorConfiguration(tls: authority.makeServerTLS())
+        let privateKey = try ES256PrivateKey(bytes: CertificateAuthority.makeKeyPEM(.p256))
+        let key = try ProviderTokenKey(key: privateKey, keyID: Self.keyID, teamID: Self.teamID)
+        configuration.push.tokenKeys[key.keyID] = try .init(key: privateKey.publicKey, teamID: key.teamID)
         try self.configure(&configuration)
+        // By the clock of the simulator, which the test may advance.
+        let providerToken = ProviderTokenSource(key: key, now: configuration.push.clock)
         try await withoutActuallyEscaping(function) { function in
             try await Simulator.withRunning(configuration) { [topic] simulator in
                 let running = RunningSimulator(
                     simulator: simulator,
                     authority: authority,
                     topic: topic,
-                    identity: identity
+                    identity: identity,
+                    providerToken: providerToken
                 )
                 try await RunningSimulator.$running.withValue(running) { try await function() }
             }

@@ -11,7 +11,12 @@ package final class ConnectionFaults: Sendable {
     /// The handlers of connections of the binary protocol, which are controlled later, on their event loops.
     private let reportHandlers = NIOLockedValueBox<[UInt64: NIOLoopBound<FaultReportHandler>]>([:])
 
-    init(_ schedule: FaultSchedule) { self.schedule = schedule }
+    private let isOutage: @Sendable () -> Bool
+
+    init(_ schedule: FaultSchedule, isOutage: @escaping @Sendable () -> Bool = { false }) {
+        self.schedule = schedule
+        self.isOutage = isOutage
+    }
 
     /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first invalid fault.
     package convenience init(_ faults: [Fault]) throws(SimulatorError) {
@@ -25,7 +30,8 @@ package final class ConnectionFaults: Sendable {
 
     /// Adds the handlers to the pipeline of a connection; called on its event loop.
     private func add(to channel: any Channel, number: UInt64, _ listener: SimulatorListener) throws {
-        if self.schedule.fault(.accept, at: listener, connection: number) != nil { throw ChannelError.eof }
+        let fault = self.schedule.fault(.accept, at: listener, connection: number)
+        guard fault == nil, !self.isOutage() else { throw ChannelError.eof }
         let pipeline = channel.pipeline.syncOperations
         let throttle = ReadThrottleHandler()
         let list = listener == .feedback ? FeedbackFaultHandler() : nil
