@@ -589,6 +589,24 @@ let package = Package(
             plugins: ["CommitPlugin"]
         ),
         .plugin(name: "CommitPlugin", capability: .buildTool()),
+        .target(
+            name: "CSimulatedKernel",
+            dependencies: ["COpenSSL"],
+            path: "Tests/Simulation/CSimulatedKernel"
+        ),
+        .executableTarget(
+            name: "Simulation",
+            dependencies: [
+                "APNSCertificates", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSSession", "APNSSimulator",
+                "APNSWire", "CSimulatedKernel", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            path: "Tests/Simulation/Simulation",
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "APNSLegacyCommandsTests",
             dependencies: [

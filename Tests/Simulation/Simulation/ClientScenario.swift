@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import APNSProviderHTTP2
+import APNSSession
+import APNSSimulator
+import APNSWire
+import CSimulatedKernel
+import Logging
+import NIOConcurrencyHelpers
+import NIOPosix
+import OpenSSLTLS
+
+/// A client of either protocol, and a service that records what it processes, with a network in between that fails.
+///
+/// What is checked is the promise to callers: each notification has one outcome; an accepted one arrived; one that is
+/// unsent, rejected or invalid did not; and one that arrived twice is flagged.
+struct ClientScenario: Sendable {
+    private let materials: Materials
+    private let history: History
+
+    init(_ materials: Materials, _ history: History) {
+        self.materials = materials
+        self.history = history
+    }
+
+    /// How often each notification arrived.
+    private let arrived = NIOLockedValueBox<[Int: Int]>([:])
+    private let reports = NIOLockedValueBox<[Int: [DeliveryReport]]>([:])
+
+    private static let quiet = Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
+
+    func run() async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: Chance.number(1...2))
+        var simulated = try SimulatorConfiguration(tls: self.materials.server)
+        simulated.acceptsUnknownTokens = true
+        simulated.onReceive = { received in
+            guard let number = received.token.flatMap(Self.number) else { return }
+            self.history.note("\(number) arrived")
+            self.arrived.withLockedValue { $0[number, default: 0] += 1 }
+        }
+        try await Simulator.withRunning(simulated, logger: Self.quiet) { simulator in
+            self.makeNetwork()
+            let isBinary = Chance.once(in: 2)
+            let policy = Chance.one(of: [DeliveryPolicy.atMostOnce, .atLeastOnce])
+            let configuration =
+                isBinary
+                ? self.binary(simulator.gatewayPort, policy) : self.http2(simulator.http2Port, policy)
+            let client = try PushClient(configuration, eventLoopGroup: group, logger: Self.quiet)
+            let count = Chance.number(1...300)
+            self.history.note("\(isBinary ? "binary" : "http2"), \(policy), \(count) notifications")
+            let trouble = Task { try await self.makeTrouble() }
+            async let running: Void = client.run()
+            await self.send(count, client)
+            if Chance.once(in: 3) { client.stop() } else { client.finish() }
+            do { try await running } catch { self.history.note("the client ended: \(error)") }
+            trouble.cancel()
+            _ = await trouble.result
+            // What is still on its way arrives.
+            sim_set_partition(false)
+            try await Task.sleep(for: .seconds(120))
+            self.check(count, policy)
+        }
+    }
+
+    // MARK: The network
+
+    private func makeNetwork() {
+        let latency = Chance.one(of: [1000, 100_000, 5_000_000, 100_000_000])
+        let (resets, stalls, refusals) = (
+            Chance.one(of: [0, 0, 300, 5000, 50_000]), Chance.one(of: [0, 0, 1000, 20_000]),
+            Chance.one(of: [0, 0, 100_000, 500_000])
+        )
+        sim_set_network(
+            sim_network(
+                latency_min: UInt64(latency),
+                latency_max: UInt64(latency * Chance.number(1...10)),
+                send_buffer: UInt32(Chance.one(of: [4096, 20_000, 200_000, 4_000_000])),
+                receive_buffer: UInt32(Chance.one(of: [2048, 20_000, 200_000])),
+                window: UInt32(Chance.one(of: [1460, 14_600, 100_000])),
+                segment_max: UInt32(Chance.one(of: [536, 1460, 16_000])),
+                short_io: Chance.once(in: 2),
+                reset_chance: UInt32(resets),
+                stall_chance: UInt32(stalls),
+                stall: UInt64(Chance.number(1...90)) * 1_000_000_000,
+                refuse_chance: UInt32(refusals)
+            )
+        )
+    }
+
+    private func makeTrouble() async throws {
+        for _ in 0..<Chance.number(0...4) {
+            try await Task.sleep(for: Chance.duration(1...3000))
+            switch Chance.number(0...2) {
+            case 0:
+                self.history.note("connections are reset")
+                sim_reset_connections(UInt32(Chance.one(of: [300_000, 1_000_000])))
+            case 1:
+                self.history.note("no packet passes")
+                sim_set_partition(true)
+                try await Task.sleep(for: Chance.duration(10...60_000))
+                sim_set_partition(false)
+                self.history.note("packets pass again")
+            default: sim_jump_wall_clock(Int64(Chance.number(-3600...3600)) * 1_000_000_000)
+            }
+        }
+    }
+
+    // MARK: The client
+
+    private func binary(_ port: Int, _ policy: DeliveryPolicy) -> PushClientConfiguration {
+        var configuration = BinaryConfiguration(
+            endpoint: Endpoint(host: "localhost", port: port),
+            tls: self.materials.client
+        )
+        configuration.limits = .service
+        configuration.limits.policy = policy
+        configuration.command = Chance.one(of: [.simple, .enhanced, .items])
+        configuration.connectionCount = Chance.number(1...2)
+        configuration.limits.windowCount = UInt64(Chance.one(of: [1, 7, 50, 100_000]))
+        configuration.limits.verificationPause = Chance.one(of: [nil, .milliseconds(20)])
+        configuration.limits.verificationDelay = Chance.one(of: [.milliseconds(5), .milliseconds(100), .seconds(1)])
+        configuration.limits.responseTimeout = Chance.one(of: [.seconds(2), .seconds(60)])
+        configuration.limits.outageTimeout = Chance.one(of: [.milliseconds(200), .seconds(30)])
+        configuration.queueTimeout = Chance.one(of: [nil, .milliseconds(500), .seconds(30)])
+        return .binary(configuration)
+    }
+
+    private func http2(_ port: Int, _ policy: DeliveryPolicy) -> PushClientConfiguration {
+        var configuration = HTTP2Configuration(
+            endpoint: HTTP2Endpoint(host: "localhost", port: port),
+            identity: self.materials.identity,
+            trust: self.materials.client.trust
+        )
+        configuration.resendsUnknown = policy == .atLeastOnce
+        configuration.connectionCount = Chance.number(1...2)
+        configuration.streamCountMax = Chance.one(of: [1, 10, 1000])
+        configuration.responseTimeout = Chance.one(of: [.seconds(2), .seconds(30)])
+        configuration.queueTimeout = Chance.one(of: [nil, .milliseconds(500), .seconds(60)])
+        configuration.attemptCountMax = Chance.number(1...5)
+        return .http2(configuration, RequestRules(topic: "com.example.app"))
+    }
+
+    /// The bytes of a token that the service rejects for its length.
+    private static let badByteCount = 5
+
+    private static func isBad(_ number: Int) -> Bool { number % 11 == 10 }
+
+    private static func notification(_ number: Int) throws -> PushNotification {
+        var bytes = [UInt8](repeating: 0xAB, count: self.isBad(number) ? self.badByteCount : 32)
+        withUnsafeBytes(of: UInt32(number).bigEndian) { bytes.replaceSubrange(0..<4, with: $0) }
+        let text = String(repeating: "x", count: number % 97)
+        return PushNotification(
+            token: try DeviceToken(bytes: bytes),
+            payload: #"{"aps":{"alert":"\#(text)"}}"#
+        )
+    }
+
+    private static func number(_ token: DeviceToken) -> Int? {
+        token.withUnsafeBytes { bytes in
+            bytes.count == 32 ? Int(bytes.prefix(4).reduce(UInt32(0)) { $0 << 8 | UInt32($1) }) : nil
+        }
+    }
+
+    private func record(_ number: Int, _ report: DeliveryReport) {
+        self.history.note("\(number): \(report)")
+        self.reports.withLockedValue { $0[number, default: []].append(report) }
+    }
+
+    private func send(_ count: Int, _ client: PushClient) async {
+        switch Chance.number(0...2) {
+        case 0: await self.sendSequence(count, client)
+        default: await self.sendEach(count, client)
+        }
+    }
+
+    /// Sends each in a task of its own; some are cancelled, or have a deadline.
+    private func sendEach(_ count: Int, _ client: PushClient) async {
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<count {
+                let task = Task { await self.sendOne(number, client) }
+                if Chance.once(in: 5) {
+                    let delay = Chance.duration(0...2000)
+                    group.addTask {
+                        try? await Task.sleep(for: delay)
+                        task.cancel()
+                    }
+                }
+                group.addTask { await task.value }
+                if Chance.once(in: 40) { try? await Task.sleep(for: Chance.duration(0...400)) }
+            }
+        }
+    }
+
+    private func sendOne(_ number: Int, _ client: PushClient) async {
+        guard let notification = try? Self.notification(number) else { return }
+        if Chance.once(in: 5) {
+            let deadline = ContinuousClock.now + Chance.duration(0...3000)
+            self.record(number, await client.report(of: notification, deadline: deadline))
+        } else {
+            self.record(number, await client.report(of: notification))
+        }
+    }
+
+    private func sendSequence(_ count: Int, _ client: PushClient) async {
+        let rows = (0..<count).compactMap { number in
+            (try? Self.notification(number)).map { (id: number, notification: $0) }
+        }
+        let end = Chance.once(in: 3) ? Chance.number(0...count) : nil
+        let task = Task {
+            var readCount = 0
+            do {
+                for try await record in client.send(rows) {
+                    self.record(record.id, record.report)
+                    readCount += 1
+                    if readCount == end { withUnsafeCurrentTask { $0?.cancel() } }
+                }
+            } catch {
+                self.history.note("the loop ended: \(error)")
+            }
+        }
+        await task.value
+    }
+
+    // MARK: The check
+
+    private func check(_ count: Int, _ policy: DeliveryPolicy) {
+        let (arrived, reports) = (self.arrived.withLockedValue { $0 }, self.reports.withLockedValue { $0 })
+        for number in 0..<count {
+            let arrivedCount = arrived[number] ?? 0
+            guard let report = reports[number]?.first else {
+                // A sequence that ended early has not read it.
+                if arrivedCount > 0 { self.history.fail("\(number) arrived, and has no outcome") }
+                continue
+            }
+            let (isFlagged, isBad) = (report.isPossibleDuplicate, Self.isBad(number))
+            if reports[number]?.count != 1 { self.history.fail("\(number) has several outcomes") }
+            switch report.outcome {
+            case .accepted:
+                if arrivedCount == 0 { self.history.fail("\(number) is accepted, and did not arrive") }
+            case .rejected:
+                if !isBad { self.history.fail("\(number) is rejected, though it is valid") }
+            case .unsent:
+                if arrivedCount > 0, !isFlagged { self.history.fail("\(number) is unsent, and arrived") }
+            case .invalid, .suppressed:
+                if arrivedCount > 0 { self.history.fail("\(number) is \(report.outcome), and arrived") }
+            case .indeterminate: break
+            @unknown default: break
+            }
+            if arrivedCount > 1, !isFlagged { self.history.fail("\(number) arrived twice, unflagged") }
+            if arrivedCount > 1, policy == .atMostOnce { self.history.fail("\(number) arrived twice, at most once") }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs scenarios, each from a seed and in a process of its own.
+//
+//     Simulation [--first N] [--count N] [--seconds N]      runs many seeds, and prints those that fail
+//     Simulation --seed N                                   runs one, and prints its history
+
+import CSimulatedKernel
+import Glibc
+
+/// The simulated wall clock at the start of each seed: 2026-06-01.
+let wallSeconds: Int64 = 1_780_272_000
+
+sim_fix_addresses(CommandLine.unsafeArgv)
+
+var first: UInt64 = 1
+var count: UInt64 = 100
+var seconds = Int64.max
+var single: UInt64?
+var arguments = CommandLine.arguments.dropFirst()
+while let option = arguments.popFirst() {
+    guard let value = arguments.popFirst(), let number = UInt64(value) else {
+        print("usage: Simulation [--first N] [--count N] [--seconds N] [--seed N]")
+        exit(64)
+    }
+    switch option {
+    case "--first": first = number
+    case "--count": count = number
+    case "--seconds": seconds = Int64(number)
+    case "--seed": single = number
+    default:
+        print("unknown option \(option)")
+        exit(64)
+    }
+}
+
+// Certificates are the same for every seed.
+sim_start(0, wallSeconds)
+let materials = try Materials()
+
+/// Runs a seed in this process, and ends the process.
+func runSeed(_ seed: UInt64, isVerbose: Bool) -> Never {
+    alarm(120)
+    let result = Run(seed, materials, isVerbose: isVerbose).run()
+    if isVerbose || result != nil {
+        print("seed \(seed): \(result ?? "passed"), \(sim_step_count()) steps, digest \(sim_digest())")
+    }
+    fflush(nil)
+    _exit(result == nil ? 0 : 1)
+}
+
+if let single { runSeed(single, isVerbose: true) }
+
+let start = sim_real_seconds()
+let workerCount = sysconf(CInt(_SC_NPROCESSORS_ONLN))
+var running: [pid_t: UInt64] = [:]
+var failedSeeds: [UInt64] = []
+var runCount: UInt64 = 0
+
+/// Waits for the process of a seed.
+@MainActor func collect() {
+    var status: CInt = 0
+    let process = waitpid(-1, &status, 0)
+    guard let seed = running.removeValue(forKey: process) else { return }
+    runCount += 1
+    guard status != 0 else { return }
+    failedSeeds.append(seed)
+    if status & 0x7F != 0 { print("seed \(seed): ended by signal \(status & 0x7F)") }
+}
+
+for seed in first..<first + count where sim_real_seconds() - start < seconds {
+    fflush(nil)
+    let process = sim_fork()
+    if process == 0 { runSeed(seed, isVerbose: false) }
+    running[process] = seed
+    if running.count >= workerCount { collect() }
+}
+while !running.isEmpty { collect() }
+print("\(runCount) seeds, \(failedSeeds.count) failed, \(sim_real_seconds() - start) s")
+exit(failedSeeds.isEmpty ? 0 : 1)
