@@ -597,8 +597,8 @@ let package = Package(
         .executableTarget(
             name: "Simulation",
             dependencies: [
-                "APNSCertificates", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSSession", "APNSSimulator",
-                "APNSWire", "CSimulatedKernel", "OpenSSLTLS",
+                "APNSCertificates", "APNSGateway", "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession",
+                "APNSSimulator", "APNSTestKit", "APNSWire", "CSimulatedKernel", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

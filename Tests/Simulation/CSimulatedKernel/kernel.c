@@ -187,6 +187,7 @@ struct registration {
 struct object {
     enum kind kind;
     int descriptor;  // -1 after close()
+    int duplicate_count;
     bool nonblocking;
     // EVENT
     uint64_t value;
@@ -330,6 +331,10 @@ static size_t unsent_limit(struct object *s) {
     return limit;
 }
 
+static bool is_faulty(struct object *s) {
+    return !network.fault_port || s->port == network.fault_port || s->remote_port == network.fault_port;
+}
+
 static void reset_peer(struct object *s) {
     if (s->peer) schedule(now_ns + latency(), RESET, s->peer, 0, NULL);
 }
@@ -352,11 +357,11 @@ static void send_segments(struct object *s) {
         unsigned char *bytes = malloc(count);
         take(&s->unsent, bytes, count);
         s->in_flight += count;
-        if (happens(network.stall_chance)) {
+        if (is_faulty(s) && happens(network.stall_chance)) {
             fault_count++;
             s->last_arrival = now_ns + network.stall;
         }
-        if (happens(network.reset_chance)) {
+        if (is_faulty(s) && happens(network.reset_chance)) {
             fault_count++;
             // The segment is lost, and both ends learn of the reset on their own.
             schedule(now_ns + latency(), RESET, s, 0, NULL);
@@ -384,7 +389,7 @@ static void process_event(struct event *event) {
         case SYN: {
             struct object *listener = listener_at(s->remote_port);
             if (s->closed || s->descriptor < 0) return;
-            if (!listener || happens(network.refuse_chance)) {
+            if (!listener || (is_faulty(s) && happens(network.refuse_chance))) {
                 fault_count += listener != NULL;
                 schedule(now_ns + latency(), SYN_ANSWER, s, ECONNREFUSED, NULL);
                 return;
@@ -454,7 +459,7 @@ static void process_event(struct event *event) {
 void sim_reset_connections(uint32_t chance) {
     for (int i = 0; i < next_descriptor; i++) {
         struct object *s = table[i];
-        if (!s || s->kind != SOCKET || !s->connected || s->error || !happens(chance)) continue;
+        if (!s || s->kind != SOCKET || !s->connected || s->error || !is_faulty(s) || !happens(chance)) continue;
         fault_count++;
         schedule(now_ns + latency(), RESET, s, 0, NULL);
         if (s->peer) schedule(now_ns + latency(), RESET, s->peer, 0, NULL);
@@ -823,8 +828,11 @@ int sim_run(const volatile bool *flag, uint64_t until) {
 }
 
 void sim_start(uint64_t seed, int64_t wall_seconds) {
-    chance_state = seed * 0x9E3779B97F4A7C15ull + 1;
-    bytes_state = seed ^ 0xD1B54A32D192ED03ull;
+    // Neighbouring seeds must not share numbers.
+    uint64_t state = seed;
+    chance_state = next_number(&state);
+    chance_state ^= next_number(&state) << 1;
+    bytes_state = next_number(&state);
     digest_value = 0xCBF29CE484222325ull;
     now_ns = 1000000000000ull;
     wall_ns = wall_seconds * 1000000000ll - (int64_t)now_ns;
@@ -1131,6 +1139,7 @@ int close(int descriptor) {
     struct object *object = find(descriptor);
     if (!object) return (int)syscall(SYS_close, descriptor);
     table[descriptor - FIRST_DESCRIPTOR] = NULL;
+    if (object->duplicate_count-- > 0) return 0;
     object->descriptor = -1;
     object->closed = true;
     if (object->kind == SOCKET && object->connected && !object->error) {
@@ -1216,7 +1225,16 @@ int fcntl(int descriptor, int operation, ...) {
     va_end(list);
     struct object *object = find(descriptor);
     if (!object) return (int)syscall(SYS_fcntl, descriptor, operation, argument);
-    return operation == F_GETFL ? O_RDWR | O_NONBLOCK : 0;
+    switch (operation) {
+        case F_GETFL: return O_RDWR | O_NONBLOCK;
+        case F_DUPFD:
+        case F_DUPFD_CLOEXEC:
+            if (next_descriptor >= DESCRIPTOR_COUNT) abort();
+            object->duplicate_count++;
+            table[next_descriptor] = object;
+            return FIRST_DESCRIPTOR + next_descriptor++;
+        default: return 0;
+    }
 }
 
 int getaddrinfo(

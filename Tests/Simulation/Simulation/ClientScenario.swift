@@ -35,12 +35,12 @@ struct ClientScenario: Sendable {
         var simulated = try SimulatorConfiguration(tls: self.materials.server)
         simulated.acceptsUnknownTokens = true
         simulated.onReceive = { received in
-            guard let number = received.token.flatMap(Self.number) else { return }
+            guard let number = received.token.flatMap(Row.number) else { return }
             self.history.note("\(number) arrived")
             self.arrived.withLockedValue { $0[number, default: 0] += 1 }
         }
         try await Simulator.withRunning(simulated, logger: Self.quiet) { simulator in
-            self.makeNetwork()
+            Network.make()
             let isBinary = Chance.once(in: 2)
             let policy = Chance.one(of: [DeliveryPolicy.atMostOnce, .atLeastOnce])
             let configuration =
@@ -49,7 +49,7 @@ struct ClientScenario: Sendable {
             let client = try PushClient(configuration, eventLoopGroup: group, logger: Self.quiet)
             let count = Chance.number(1...300)
             self.history.note("\(isBinary ? "binary" : "http2"), \(policy), \(count) notifications")
-            let trouble = Task { try await self.makeTrouble() }
+            let trouble = Task { try await Network.makeTrouble(self.history) }
             async let running: Void = client.run()
             await self.send(count, client)
             if Chance.once(in: 3) { client.stop() } else { client.finish() }
@@ -60,49 +60,6 @@ struct ClientScenario: Sendable {
             sim_set_partition(false)
             try await Task.sleep(for: .seconds(120))
             self.check(count, policy)
-        }
-    }
-
-    // MARK: The network
-
-    private func makeNetwork() {
-        let latency = Chance.one(of: [1000, 100_000, 5_000_000, 100_000_000])
-        let (resets, stalls, refusals) = (
-            Chance.one(of: [0, 0, 300, 5000, 50_000]), Chance.one(of: [0, 0, 1000, 20_000]),
-            Chance.one(of: [0, 0, 100_000, 500_000])
-        )
-        sim_set_network(
-            sim_network(
-                latency_min: UInt64(latency),
-                latency_max: UInt64(latency * Chance.number(1...10)),
-                send_buffer: UInt32(Chance.one(of: [4096, 20_000, 200_000, 4_000_000])),
-                receive_buffer: UInt32(Chance.one(of: [2048, 20_000, 200_000])),
-                window: UInt32(Chance.one(of: [1460, 14_600, 100_000])),
-                segment_max: UInt32(Chance.one(of: [536, 1460, 16_000])),
-                short_io: Chance.once(in: 2),
-                reset_chance: UInt32(resets),
-                stall_chance: UInt32(stalls),
-                stall: UInt64(Chance.number(1...90)) * 1_000_000_000,
-                refuse_chance: UInt32(refusals)
-            )
-        )
-    }
-
-    private func makeTrouble() async throws {
-        for _ in 0..<Chance.number(0...4) {
-            try await Task.sleep(for: Chance.duration(1...3000))
-            switch Chance.number(0...2) {
-            case 0:
-                self.history.note("connections are reset")
-                sim_reset_connections(UInt32(Chance.one(of: [300_000, 1_000_000])))
-            case 1:
-                self.history.note("no packet passes")
-                sim_set_partition(true)
-                try await Task.sleep(for: Chance.duration(10...60_000))
-                sim_set_partition(false)
-                self.history.note("packets pass again")
-            default: sim_jump_wall_clock(Int64(Chance.number(-3600...3600)) * 1_000_000_000)
-            }
         }
     }
 
@@ -141,27 +98,6 @@ struct ClientScenario: Sendable {
         return .http2(configuration, RequestRules(topic: "com.example.app"))
     }
 
-    /// The bytes of a token that the service rejects for its length.
-    private static let badByteCount = 5
-
-    private static func isBad(_ number: Int) -> Bool { number % 11 == 10 }
-
-    private static func notification(_ number: Int) throws -> PushNotification {
-        var bytes = [UInt8](repeating: 0xAB, count: self.isBad(number) ? self.badByteCount : 32)
-        withUnsafeBytes(of: UInt32(number).bigEndian) { bytes.replaceSubrange(0..<4, with: $0) }
-        let text = String(repeating: "x", count: number % 97)
-        return PushNotification(
-            token: try DeviceToken(bytes: bytes),
-            payload: #"{"aps":{"alert":"\#(text)"}}"#
-        )
-    }
-
-    private static func number(_ token: DeviceToken) -> Int? {
-        token.withUnsafeBytes { bytes in
-            bytes.count == 32 ? Int(bytes.prefix(4).reduce(UInt32(0)) { $0 << 8 | UInt32($1) }) : nil
-        }
-    }
-
     private func record(_ number: Int, _ report: DeliveryReport) {
         self.history.note("\(number): \(report)")
         self.reports.withLockedValue { $0[number, default: []].append(report) }
@@ -193,7 +129,7 @@ struct ClientScenario: Sendable {
     }
 
     private func sendOne(_ number: Int, _ client: PushClient) async {
-        guard let notification = try? Self.notification(number) else { return }
+        guard let notification = try? Row.notification(number) else { return }
         if Chance.once(in: 5) {
             let deadline = ContinuousClock.now + Chance.duration(0...3000)
             self.record(number, await client.report(of: notification, deadline: deadline))
@@ -204,7 +140,7 @@ struct ClientScenario: Sendable {
 
     private func sendSequence(_ count: Int, _ client: PushClient) async {
         let rows = (0..<count).compactMap { number in
-            (try? Self.notification(number)).map { (id: number, notification: $0) }
+            (try? Row.notification(number)).map { (id: number, notification: $0) }
         }
         let end = Chance.once(in: 3) ? Chance.number(0...count) : nil
         let task = Task {
@@ -233,7 +169,7 @@ struct ClientScenario: Sendable {
                 if arrivedCount > 0 { self.history.fail("\(number) arrived, and has no outcome") }
                 continue
             }
-            let (isFlagged, isBad) = (report.isPossibleDuplicate, Self.isBad(number))
+            let (isFlagged, isBad) = (report.isPossibleDuplicate, Row.isBad(number))
             if reports[number]?.count != 1 { self.history.fail("\(number) has several outcomes") }
             switch report.outcome {
             case .accepted:

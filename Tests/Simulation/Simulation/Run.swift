@@ -16,13 +16,18 @@ struct Materials: Sendable {
     let server: TLSConfiguration
     let client: TLSConfiguration
     let identity: TLSIdentity
+    let serverIdentity: TLSIdentity
+    let authorityPEM: [UInt8]
 
     init() throws {
         let authority = try CertificateAuthority(name: "Simulation")
         self.server = try authority.makeServerTLS()
         self.client = try authority.makeClientTLS(topic: "com.example.app")
-        guard let identity = self.client.identity else { fatalError("the client has no certificate") }
-        self.identity = identity
+        guard let identity = self.client.identity, let serverIdentity = self.server.identity else {
+            fatalError("a certificate is missing")
+        }
+        (self.identity, self.serverIdentity) = (identity, serverIdentity)
+        self.authorityPEM = authority.certificatePEM
     }
 }
 
@@ -51,7 +56,11 @@ final class Run: Sendable {
         let (history, materials) = (self.history, self.materials)
         Task.detached {
             do {
-                try await ClientScenario(materials, history).run()
+                if Chance.once(in: 2) {
+                    try await ClientScenario(materials, history).run()
+                } else {
+                    try await GatewayScenario(materials, history).run()
+                }
             } catch {
                 history.fail("the scenario failed: \(error)")
             }

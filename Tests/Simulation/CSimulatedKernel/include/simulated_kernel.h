@@ -32,6 +32,8 @@ struct sim_network {
     uint64_t stall;
     /// The chance, in millionths, that a connection is refused.
     uint32_t refuse_chance;
+    /// The port whose connections have these faults; 0: all.
+    int fault_port;
 };
 
 /// Starts the simulation of time, network and chance; before that, calls go to the real system.
@@ -49,7 +51,7 @@ uint64_t sim_now(void);
 /// Moves the wall clock, as an administrator or a time service does.
 void sim_jump_wall_clock(int64_t nanoseconds);
 
-/// Resets open connections with some chance in millionths each.
+/// Resets open connections, of the faulty port, with some chance in millionths each.
 void sim_reset_connections(uint32_t chance);
 
 /// Stops or restores all traffic: segments wait.

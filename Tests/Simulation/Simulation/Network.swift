@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CSimulatedKernel
+
+/// A network from the seed.
+enum Network {
+    /// Makes a network; only connections of the port have faults, or all.
+    static func make(faultPort: Int = 0) {
+        let latency = Chance.one(of: [1000, 100_000, 5_000_000, 100_000_000])
+        let (resets, stalls, refusals) = (
+            Chance.one(of: [0, 0, 300, 5000, 50_000]), Chance.one(of: [0, 0, 1000, 20_000]),
+            Chance.one(of: [0, 0, 100_000, 500_000])
+        )
+        sim_set_network(
+            sim_network(
+                latency_min: UInt64(latency),
+                latency_max: UInt64(latency * Chance.number(1...10)),
+                send_buffer: UInt32(Chance.one(of: [4096, 20_000, 200_000, 4_000_000])),
+                receive_buffer: UInt32(Chance.one(of: [2048, 20_000, 200_000])),
+                window: UInt32(Chance.one(of: [1460, 14_600, 100_000])),
+                segment_max: UInt32(Chance.one(of: [536, 1460, 16_000])),
+                short_io: Chance.once(in: 2),
+                reset_chance: UInt32(resets),
+                stall_chance: UInt32(stalls),
+                stall: UInt64(Chance.number(1...90)) * 1_000_000_000,
+                refuse_chance: UInt32(refusals),
+                fault_port: CInt(faultPort)
+            )
+        )
+    }
+
+    /// Resets connections, stops all traffic for a while, and moves the wall clock.
+    static func makeTrouble(_ history: History) async throws {
+        for _ in 0..<Chance.number(0...4) {
+            try await Task.sleep(for: Chance.duration(1...3000))
+            switch Chance.number(0...2) {
+            case 0:
+                history.note("connections are reset")
+                sim_reset_connections(UInt32(Chance.one(of: [300_000, 1_000_000])))
+            case 1:
+                history.note("no packet passes")
+                sim_set_partition(true)
+                try await Task.sleep(for: Chance.duration(10...60_000))
+                sim_set_partition(false)
+                history.note("packets pass again")
+            default: sim_jump_wall_clock(Int64(Chance.number(-3600...3600)) * 1_000_000_000)
+            }
+        }
+    }
+}
