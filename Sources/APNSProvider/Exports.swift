@@ -5,6 +5,7 @@
 @_exported public import enum APNSJSON.JSONValue
 @_exported public import struct APNSPayload.APS
 @_exported public import struct APNSPayload.Payload
+@_exported public import struct APNSPayload.Timestamp
 @_exported public import struct APNSSession.DeliveryReport
 @_exported public import struct APNSSession.BinaryLimits
 @_exported public import enum APNSSession.ProviderSupply
@@ -24,7 +25,6 @@
 @_exported public import struct APNSWire.PushType
 @_exported public import enum APNSWire.Rejection
 @_exported public import enum APNSWire.RetryAdvice
-@_exported public import struct APNSWire.Timestamp
 @_exported public import struct OpenSSLTLS.TLSConfiguration
 @_exported public import enum OpenSSLTLS.TLSError
 @_exported public import struct OpenSSLTLS.TLSIdentity

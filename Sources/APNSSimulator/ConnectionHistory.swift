@@ -2,6 +2,7 @@
 
 import APNSServer
 public import APNSTransport
+public import APNSWire
 import DequeModule
 import NIOConcurrencyHelpers
 import NIOCore
@@ -142,10 +143,10 @@ public struct ConnectionRecord: Hashable, Sendable {
     public var cipherName: String?
     /// The negotiated application protocol (ALPN), such as "h2"; `nil` for none.
     public var applicationProtocol: String?
-    /// When the handshake completed, in milliseconds since 1970 (UTC).
-    public var openedAt: UInt64
-    /// When the connection was closed, in milliseconds since 1970 (UTC); `nil` while it is open.
-    public var closedAt: UInt64?
+    /// When the handshake completed.
+    public var openedAt: Timestamp
+    /// When the connection was closed; `nil` while it is open.
+    public var closedAt: Timestamp?
 }
 
 extension ConnectionRecord: CustomStringConvertible {

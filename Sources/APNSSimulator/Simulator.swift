@@ -269,10 +269,10 @@ public struct Simulator: Sendable {
     ///
     /// - Parameters:
     ///   - token: the token of the app in the simulator's environment.
-    ///   - timestamp: when, in milliseconds since 1970 (UTC); by default now, by ``SimulatorConfiguration/now``.
+    ///   - timestamp: when; by default now, by ``SimulatorConfiguration/now``.
     /// - Returns: whether the app was installed.
     @discardableResult
-    public func remove(_ token: DeviceToken, at timestamp: UInt64? = nil) -> Bool {
+    public func remove(_ token: DeviceToken, at timestamp: Timestamp? = nil) -> Bool {
         self.registry.remove(token, at: timestamp)
     }
 

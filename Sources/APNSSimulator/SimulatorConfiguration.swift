@@ -4,7 +4,6 @@ import APNSPayload
 public import APNSServer
 import APNSTransport
 public import APNSWire
-import Glibc
 public import OpenSSLTLS
 
 /// The configuration of a simulator.
@@ -130,13 +129,11 @@ public struct SimulatorConfiguration: Sendable {
     /// Called with each event, on any thread; by default `nil`.
     package var onChange: (@Sendable (SimulatorChange) -> Void)?
 
-    /// Returns the time in milliseconds since 1970 (UTC) for notifications and removed apps; by default the system's
-    /// time.
-    public var now: @Sendable () -> UInt64 = {
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_REALTIME, &time)
-        return UInt64(clamping: time.tv_sec) * 1000 + UInt64(clamping: time.tv_nsec / 1_000_000)
-    }
+    /// Returns the time for notifications and removed apps; by default the system's time.
+    public var now: @Sendable () -> Timestamp = { .now }
+
+    /// The time in milliseconds since 1970 (UTC).
+    var milliseconds: UInt64 { UInt64(self.now().millisecondsSince1970) }
 
     /// Creates a configuration with defaults.
     ///

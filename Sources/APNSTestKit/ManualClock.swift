@@ -143,7 +143,7 @@ extension SimulatorConfiguration {
     ///
     /// - Parameter clock: the clock.
     public mutating func use(_ clock: ManualClock) {
-        self.now = { UInt64(clock.timestamp.millisecondsSince1970) }
-        self.push.clock = { clock.timestamp.secondsSince1970 }
+        self.now = { clock.timestamp }
+        self.push.clock = { clock.timestamp }
     }
 }

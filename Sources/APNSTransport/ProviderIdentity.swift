@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
+public import APNSWire
 public import OpenSSLTLS
 
 /// The identity of a provider and the topics it may send to, as far as its certificate shows.
@@ -26,8 +26,8 @@ public struct ProviderIdentity: Hashable, Sendable {
     /// The certificate's subject in the format of RFC 2253.
     public var subject: String
 
-    /// The last moment of the certificate's validity, in seconds since 1970 (UTC).
-    public var notAfter: Int64
+    /// The last moment of the certificate's validity.
+    public var notAfter: Timestamp
 
     /// Whether the certificate is for the sandbox.
     public var isForSandbox: Bool
@@ -50,7 +50,7 @@ public struct ProviderIdentity: Hashable, Sendable {
         self.topics = topics
         self.fingerprint = certificate.fingerprint
         self.subject = certificate.subject
-        self.notAfter = certificate.notAfter
+        self.notAfter = Timestamp(secondsSince1970: certificate.notAfter)
         self.isForSandbox = certificate.extensions[ExtensionIdentifier.sandbox] != nil
         self.isForProduction = certificate.extensions[ExtensionIdentifier.production] != nil
     }

@@ -68,7 +68,7 @@ extension DeliveryOutcome: Codable {
                 return
             }
             var answer = PushRejection(status: Int(status), reason: PushReason(text: text ?? ""))
-            answer.timestamp = try container.decodeIfPresent(UInt64.self, forKey: .timestamp)
+            answer.timestampNumber = try container.decodeIfPresent(UInt64.self, forKey: .timestamp)
             answer.retryAfter = try container.decodeIfPresent(UInt32.self, forKey: .retryAfter)
                 .map { .seconds(Int64($0)) }
             self = .rejected(.http2(answer))
@@ -97,7 +97,7 @@ extension DeliveryOutcome: Codable {
         try container.encode(self.kind, forKey: .outcome)
         try container.encodeIfPresent(self.rejectionStatusCode, forKey: .status)
         try container.encodeIfPresent(self.rejectionStatusCode.flatMap(Rejection.statusText), forKey: .statusText)
-        try container.encodeIfPresent(self.timestamp, forKey: .timestamp)
+        try container.encodeIfPresent(self.timestampNumber, forKey: .timestamp)
         try container.encodeIfPresent(self.reasonText, forKey: .reason)
         switch self {
         case .rejected(.http2(let answer)):
@@ -112,8 +112,8 @@ extension DeliveryOutcome: Codable {
     /// When the service last found the app removed, in the service's unit.
     ///
     /// A list of dead tokens made from the results needs this time, since the time of the run is later.
-    package var timestamp: UInt64? {
-        if case .rejected(.http2(let rejection)) = self { rejection.timestamp } else { nil }
+    package var timestampNumber: UInt64? {
+        if case .rejected(.http2(let rejection)) = self { rejection.timestampNumber } else { nil }
     }
 
     /// The results' text besides the outcome and its status; `nil` if there is none, as for all that was

@@ -19,10 +19,13 @@ public struct PushExpiry: Hashable, Sendable {
 
     /// Stored until a time.
     ///
-    /// - Parameter seconds: seconds since 1970-01-01 00:00 UTC; the field ends in the year 2106, and later times are
-    ///   clamped to its end.
+    /// - Parameter time: the time, of which parts of a second are omitted; the field ends in the year 2106, and later
+    ///   times are clamped to its end.
     /// - Returns: the expiry.
-    public static func at(secondsSince1970 seconds: Int64) -> PushExpiry {
+    public static func at(_ time: Timestamp) -> PushExpiry { .at(secondsSince1970: time.secondsSince1970) }
+
+    /// Stored until a time in seconds since 1970 (UTC).
+    package static func at(secondsSince1970 seconds: Int64) -> PushExpiry {
         // 0 has another meaning than a time in the past.
         PushExpiry(wireValue: max(1, UInt32(clamping: seconds)))
     }

@@ -12,11 +12,10 @@ public enum Rejection: Hashable, Sendable {
 
     /// The rejection for an app that was removed from the device, with the time if it is known.
     ///
-    /// - Parameter seconds: seconds since 1970 (UTC).
+    /// - Parameter time: when it was found removed; `nil` if that is unknown.
     /// - Returns: the answer of the HTTP/2 provider API.
-    public static func unregistered(at seconds: UInt32?) -> Rejection {
-        let timestamp = seconds.map { UInt64($0) * 1000 }
-        return .http2(PushRejection(status: 410, reason: .unregistered, timestamp: timestamp))
+    public static func unregistered(at time: Timestamp?) -> Rejection {
+        .http2(PushRejection(status: 410, reason: .unregistered, timestamp: time))
     }
 
     /// The status of the error response, or of HTTP.
@@ -69,10 +68,17 @@ public struct PushRejection: Hashable, Sendable {
     /// The reason that the service gave.
     public var reason: PushReason
 
-    /// With status 410, when the app was last found removed, in milliseconds since 1970 (UTC); otherwise `nil`.
+    /// The number that the service sent with status 410: milliseconds since 1970 (UTC), or seconds, which some APNs
+    /// emulators send, if it is below 10^11.
+    package var timestampNumber: UInt64?
+
+    /// With status 410, when the app was last found removed; otherwise `nil`.
     ///
-    /// Values below 10^11 are seconds, which some APNs emulators send.
-    public var timestamp: UInt64?
+    /// A time before March 1973 cannot be represented, since its milliseconds would be read as seconds.
+    public var timestamp: Timestamp? {
+        get { self.timestampNumber.map { Self.time($0) } }
+        set { self.timestampNumber = newValue.map { UInt64($0.millisecondsSince1970) } }
+    }
 
     /// How long the service asks to wait before another attempt, in whole seconds; `nil` if it does not.
     ///
@@ -89,17 +95,30 @@ public struct PushRejection: Hashable, Sendable {
     /// - Parameters:
     ///   - status: the status of HTTP.
     ///   - reason: the reason that the service gave.
-    ///   - timestamp: milliseconds since 1970, with status 410.
+    ///   - timestamp: when the app was last found removed, with status 410.
     ///   - retryAfter: how long the service asks to wait.
-    public init(status: Int, reason: PushReason, timestamp: UInt64? = nil, retryAfter: Duration? = nil) {
+    public init(status: Int, reason: PushReason, timestamp: Timestamp? = nil, retryAfter: Duration? = nil) {
         self.status = status
         self.reason = reason
         self.timestamp = timestamp
         self.retryAfter = retryAfter
     }
 
+    /// Creates a rejection with the number that the service sent.
+    package init(status: Int, reason: PushReason, timestampNumber: UInt64?) {
+        self.init(status: status, reason: reason)
+        self.timestampNumber = timestampNumber
+    }
+
     /// The timestamp in seconds since 1970, whatever its unit.
-    public var secondsSince1970: UInt64? { self.timestamp.map { Self.secondsSince1970($0) } }
+    package var secondsSince1970: UInt64? { self.timestampNumber.map { Self.secondsSince1970($0) } }
+
+    /// Converts a timestamp of the service, whatever its unit.
+    private static func time(_ number: UInt64) -> Timestamp {
+        number < self.millisecondsMin
+            ? Timestamp(secondsSince1970: Int64(number))
+            : Timestamp(millisecondsSince1970: Int64(clamping: number))
+    }
 
     /// Converts a timestamp of the service, whatever its unit, to seconds since 1970.
     package static func secondsSince1970(_ timestamp: UInt64) -> UInt64 {
@@ -128,7 +147,8 @@ extension PushRejection: CustomStringConvertible {
 /// The keys are `status`, `reason` and, for values that are set, `timestamp` and `retryAfter`, in seconds.
 extension PushRejection: Codable {
     private enum CodingKeys: String, CodingKey {
-        case status, reason, timestamp
+        case status, reason
+        case timestampNumber = "timestamp"
         case retryAfterSeconds = "retryAfter"
     }
 }

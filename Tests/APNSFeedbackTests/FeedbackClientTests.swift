@@ -44,7 +44,7 @@ import TokenStore
         let after = Int64(Date().timeIntervalSince1970)
         #expect(outcome.failure == nil && outcome.tupleCount == 2 && outcome.futureTupleCount == 1)
         var failures: [Int64] = []
-        try self.folder.list.entries { failures.append($0.failedAt) }
+        try self.folder.list.entries { failures.append($0.failedAtSeconds) }
         #expect(failures.contains(1_600_000_009) && failures.contains { (before...after).contains($0) })
     }
 

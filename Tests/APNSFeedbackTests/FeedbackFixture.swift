@@ -156,8 +156,8 @@ final class ListRecorder: Sendable {
                     topic: page.scope.topic,
                     environment: page.scope.environment,
                     token: $0.token.bytes,
-                    failedAt: $0.failedAt.secondsSince1970,
-                    firstSeen: page.firstSeen.secondsSince1970,
+                    failedAt: $0.failedAt,
+                    firstSeen: page.firstSeen,
                     source: "feedback"
                 )
             }

@@ -172,7 +172,7 @@ import TokenStore
         let result = try await self.replay(now: 1_780_000_000)
         #expect(result.tupleCount == 2 && result.futureTupleCount == 1)
         var failures: Set<Int64> = []
-        try self.folder.list.entries { failures.insert($0.failedAt) }
+        try self.folder.list.entries { failures.insert($0.failedAtSeconds) }
         #expect(failures == [believed, 1_600_000_000])
     }
 

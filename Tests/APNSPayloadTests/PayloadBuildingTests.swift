@@ -65,9 +65,13 @@ struct PayloadBuildingTests {
         aps.filterCriteria = "f"
         aps.summaryArgument = "s"
         aps.summaryArgumentCount = 3
-        var activity = APS.LiveActivity(.start, timestamp: 1_700_000_000, contentState: ["score": 1])
-        activity.staleDate = 1_700_000_100
-        activity.dismissalDate = 1_700_000_200
+        var activity = APS.LiveActivity(
+            .start,
+            timestamp: Timestamp(secondsSince1970: 1_700_000_000),
+            contentState: ["score": 1]
+        )
+        activity.staleDate = Timestamp(secondsSince1970: 1_700_000_100)
+        activity.dismissalDate = Timestamp(secondsSince1970: 1_700_000_200)
         activity.attributesType = "Game"
         activity.attributes = ["home": "Ann"]
         activity.wantsPushToken = true

@@ -131,7 +131,7 @@ struct ProviderTokenTests {
     @Test func `a server answers a token with the lowest possible time, and continues`() async throws {
         let request = try PushFixture.request(topic: PushFixture.topic)
         var configuration = try PushFixture.serverConfiguration()
-        configuration.clock = { Self.noon }
+        configuration.clock = { Timestamp(secondsSince1970: Self.noon) }
         let server = configuration
         let outcomes = try await Listener(
             server,
@@ -215,7 +215,7 @@ struct ProviderTokenTests {
         return try await PushFixture.withPair(
             ScriptedService(),
             server: {
-                $0.clock = { time.withLockedValue(\.self) }
+                $0.clock = { Timestamp(secondsSince1970: time.withLockedValue(\.self)) }
                 $0.tokenRenewalIntervalMin = renewalIntervalMin ?? $0.tokenRenewalIntervalMin
             },
             usesToken: true,
@@ -291,7 +291,7 @@ struct ProviderTokenTests {
         let tokens = try PushFixture.tokens { Self.noon }
         let request = try PushFixture.request(topic: PushFixture.topic)
         var configuration = try PushFixture.serverConfiguration()
-        configuration.clock = { Self.noon + 1 }
+        configuration.clock = { Timestamp(secondsSince1970: Self.noon + 1) }
         configuration.tokenRenewalIntervalMin = .seconds(1200)
         let server = configuration
         try await Listener(server, service: ScriptedService(), logger: PushFixture.quiet).withRunning { server in

@@ -80,7 +80,7 @@ enum PushFixture {
 
     /// A source of tokens with another clock.
     static func tokens(_ now: @escaping @Sendable () -> Int64) throws -> ProviderTokenSource {
-        ProviderTokenSource(key: try Self.key(), now: now)
+        ProviderTokenSource(key: try Self.key(), seconds: now)
     }
 
     private static func quick(_ configuration: HTTP2Configuration) -> HTTP2Configuration {

@@ -117,7 +117,11 @@ import Testing
             return try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
                 let token = try PushFixture.token(1)
                 var aps = APS(alert: "Goal")
-                aps.liveActivity = APS.LiveActivity(.update, timestamp: 1, contentState: ["score": 1])
+                aps.liveActivity = APS.LiveActivity(
+                    .update,
+                    timestamp: Timestamp(secondsSince1970: 1),
+                    contentState: ["score": 1]
+                )
                 var reload = APS()
                 reload.isContentChanged = true
                 return [
@@ -144,7 +148,7 @@ import Testing
         )
         let client = try PushClient(configuration, logger: PushFixture.quiet)
         var aps = APS()
-        aps.liveActivity = APS.LiveActivity(.end, timestamp: 1)
+        aps.liveActivity = APS.LiveActivity(.end, timestamp: Timestamp(secondsSince1970: 1))
         let outcome = await client.send(PushNotification(to: try PushFixture.token(1), aps))
         #expect(outcome == .invalid(.topicNotForPushType(.liveActivity)))
     }

@@ -56,8 +56,14 @@ struct PushValueTests {
     }
 
     @Test func `seconds and milliseconds are distinguished`() {
-        let rejection = PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000)
-        #expect(rejection.secondsSince1970 == 1_700_000_000)
+        let time = Timestamp(secondsSince1970: 1_700_000_000)
+        let rejection = PushRejection(status: 410, reason: .unregistered, timestampNumber: 1_700_000_000)
+        #expect(rejection.secondsSince1970 == 1_700_000_000 && rejection.timestamp == time)
+        #expect(PushRejection(status: 410, reason: .unregistered, timestampNumber: 1_700_000_000_000).timestamp == time)
+        let latest = PushRejection(status: 410, reason: .unregistered, timestampNumber: .max)
+        #expect(latest.timestamp == Timestamp(millisecondsSince1970: .max))
+        let made = PushRejection(status: 410, reason: .unregistered, timestamp: time)
+        #expect(made.timestampNumber == 1_700_000_000_000 && made.timestamp == time)
         #expect(PushRejection(status: 410, reason: .unregistered).secondsSince1970 == nil)
     }
 
@@ -75,7 +81,9 @@ struct PushValueTests {
         var answer = PushResponse(status: 410)
         // In pieces, as it may arrive.
         for byte in body.utf8 { answer.append(ByteBuffer(bytes: [byte])) }
-        #expect(answer.outcome == .rejected(.http2(PushRejection(status: 410, reason: reason, timestamp: timestamp))))
+        #expect(
+            answer.outcome == .rejected(.http2(PushRejection(status: 410, reason: reason, timestampNumber: timestamp)))
+        )
     }
 
     @Test func `an endless body is not stored`() {

@@ -22,7 +22,7 @@ import Testing
     }
 
     private static func rejection(_ reason: PushReason, timestamp: UInt64? = nil) -> Rejection {
-        .http2(PushRejection(status: reason.status ?? 400, reason: reason, timestamp: timestamp))
+        .http2(PushRejection(status: reason.status ?? 400, reason: reason, timestampNumber: timestamp))
     }
 
     /// Handles an answer to a request.

@@ -32,7 +32,8 @@ import Testing
         var jobs = [PushJob(notification: notification)]
         let failure = ConnectionFailure(.nameNotResolved, "gateway.example: name not known", advice: "check it")
         let outcomes: [DeliveryOutcome] = [
-            .accepted, .rejected(.binary(.invalidToken)), .rejected(.unregistered(at: 1_700_000_000)),
+            .accepted, .rejected(.binary(.invalidToken)),
+            .rejected(.unregistered(at: Timestamp(secondsSince1970: 1_700_000_000))),
             .indeterminate(.cancelled), .unsent(.unavailable(failure)),
             .invalid(.payloadTooLong(byteCount: 9, limit: 8)),
             .suppressed,

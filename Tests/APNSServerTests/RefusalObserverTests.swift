@@ -148,7 +148,11 @@ struct RefusalObserverTests {
     }
 
     @Test func `a request rejected by the service is reported as well`() async throws {
-        let rejection = PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000)
+        let rejection = PushRejection(
+            status: 410,
+            reason: .unregistered,
+            timestamp: Timestamp(secondsSince1970: 1_700_000_000)
+        )
         let service = Service(.rejected(rejection))
         let answer = try await self.answer(service)
         #expect(answer.text == "410 Unregistered" && answer["apns-unique-id"] == nil)

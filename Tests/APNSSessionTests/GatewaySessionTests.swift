@@ -192,7 +192,7 @@ enum GatewayFixture {
         #expect(session.receive(try Fixture.message(104)) == .discard)
         #expect(session.settle(2, .accepted) == .none)
         #expect(
-            session.settle(1, .rejected(.unregistered(at: 17)))
+            session.settle(1, .rejected(.unregistered(at: Timestamp(secondsSince1970: 17))))
                 == .finish(Fixture.ending(.missingDeviceToken, 103, at: 3))
         )
         #expect(session.acceptedCount == 2)

@@ -29,7 +29,9 @@ import Testing
             self.identifier = hasIdentifier ? numbering.identifier(number, &random) : nil
             self.kind = .good
             self.outcome =
-                random.chance(1, of: 5) ? [.rejected(.unregistered(at: 9)), .suppressed][random.below(2)] : .accepted
+                random.chance(1, of: 5)
+                ? [.rejected(.unregistered(at: Timestamp(secondsSince1970: 9))), .suppressed][random.below(2)]
+                : .accepted
             guard random.chance(failurePerThousand, of: 1000) else { return }
             let kinds: [Kind] = [.good, .good, .good, .probe, .empty, .broken, .unknown]
             self.kind = kinds.randomElement(using: &random) ?? .good

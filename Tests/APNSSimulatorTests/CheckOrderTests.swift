@@ -114,7 +114,7 @@ struct CheckOrderTests {
     }
 
     private func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> DeliveryOutcome {
-        .rejected(.http2(PushRejection(status: reason.status ?? 0, reason: reason, timestamp: timestamp)))
+        .rejected(.http2(PushRejection(status: reason.status ?? 0, reason: reason, timestampNumber: timestamp)))
     }
 
     // MARK: Credentials

@@ -101,7 +101,7 @@ struct DeviceTableTests {
         #expect(self.table.status(of: token, topic: Self.other) == .otherTopic)
         #expect(self.table.renewToken(Self.other, on: "phone", now: 0) == nil)
         #expect(self.table.deliver(self.notification(1, token), now: 6000).delivery == .appRemoved)
-        let tuple = FeedbackTuple(token: token, failedAt: 5)
+        let tuple = FeedbackTuple(token: token, failedAt: UInt32(5))
         #expect(self.table.feedback(topic: Self.topic, environment: .sandbox).map(\.tuple) == [tuple])
     }
 
@@ -229,7 +229,10 @@ struct DeviceTableTests {
         #expect(self.table.remove(tokens[2], at: 20_000).1 == [.init(number: 3, delivery: .expired)])
         let listed = self.table.feedback(topic: Self.topic, environment: .sandbox).map(\.tuple)
         #expect(
-            listed == [FeedbackTuple(token: tokens[0], failedAt: 5), FeedbackTuple(token: tokens[1], failedAt: 6)]
+            listed == [
+                FeedbackTuple(token: tokens[0], failedAt: UInt32(5)),
+                FeedbackTuple(token: tokens[1], failedAt: UInt32(6)),
+            ]
         )
     }
 
@@ -323,6 +326,7 @@ struct DeviceTableTests {
         var now: UInt64 = 1_000_000
         for number in 1...UInt64(600) {
             now += random.next() % 3000
+            let time = Timestamp(millisecondsSince1970: Int64(now))
             let identifier = "device-\(1 + random.next() % 3)"
             let topic = random.next() % 2 == 0 ? Self.topic : Self.other
             let token = self.table.device(identifier)?.app(topic)?.token
@@ -335,7 +339,7 @@ struct DeviceTableTests {
             case 1:
                 guard let token else { break }
                 let expected = apps[token]?.isRemoved == false
-                let (wasThere, removed) = self.table.remove(token, at: now)
+                let (wasThere, removed) = self.table.remove(token, at: time)
                 #expect(wasThere == expected)
                 if wasThere {
                     #expect(removed.map(\.number) == (apps[token]?.stored.map { [$0.number] } ?? []))
@@ -344,7 +348,7 @@ struct DeviceTableTests {
                 }
             case 2, 3:
                 let online = random.next() % 2 == 0
-                guard let switched = self.table.setOnline(identifier, online, now: now) else {
+                guard let switched = self.table.setOnline(identifier, online, now: time) else {
                     #expect(isOnline[identifier] == nil)
                     break
                 }
@@ -352,7 +356,7 @@ struct DeviceTableTests {
                 changes = switched
                 for token in self.table.device(identifier)?.apps.map(\.token) ?? [] where online {
                     guard let stored = apps[token]?.stored else { continue }
-                    let delivery: ReceivedNotification.Delivery = stored.expiry <= now ? .expired : .delivered(at: now)
+                    let delivery: ReceivedNotification.Delivery = stored.expiry <= now ? .expired : .delivered(at: time)
                     #expect(switched.contains { $0.number == stored.number && $0.delivery == delivery })
                     apps[token]?.stored = nil
                 }
@@ -360,12 +364,12 @@ struct DeviceTableTests {
                 guard let token else { break }
                 let expiry: UInt64? = [nil, 0, now / 1000 + 1, now / 1000 + 5][Int(random.next() % 4)]
                 let push = self.notification(number, token, PushExpiry(wireValue: expiry.map { UInt32($0) }))
-                let result = self.table.deliver(push, now: now)
+                let result = self.table.deliver(push, now: time)
                 changes = result.changes
                 if apps[token]?.isRemoved == true {
                     #expect(result.delivery == .appRemoved)
                 } else if isOnline[identifier] == true {
-                    #expect(result.delivery == .delivered(at: now))
+                    #expect(result.delivery == .delivered(at: time))
                 } else if let expiry, expiry * 1000 <= now {
                     #expect(result.delivery == .discarded)
                 } else {

@@ -165,7 +165,7 @@ import Testing
         guard case .http2(let rejection)? = notification.rejection else { return line }
         line.status = rejection.status
         line.reason = "\(rejection.reason)"
-        line.timestamp = rejection.timestamp
+        line.timestamp = rejection.timestampNumber
         return line
     }
 }

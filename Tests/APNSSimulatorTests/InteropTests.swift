@@ -146,7 +146,7 @@ struct InteropTests {
             for number in 1...100 {
                 let token = try Fixture.token(number)
                 let time = Fixture.deadSince + UInt32(number)
-                simulator.remove(token, at: UInt64(time) * 1000)
+                simulator.remove(token, at: Timestamp(secondsSince1970: Int64(time)))
                 expected.insert([.token(token.hexadecimal), .seconds(Int(time))])
             }
             let ending = try await ScriptedProvider.withConnection(

@@ -142,7 +142,7 @@ struct PushCheckTests {
         configuration.revokedFingerprints = [try Self.revokedIdentity.get().identity.certificate.fingerprint]
         configuration.deviceRateLimit = RateLimit(countMax: 1, in: .seconds(86_400))
         configuration.push.tokenRenewalIntervalMin = .seconds(1200)
-        configuration.push.clock = { Self.now }
+        configuration.push.clock = { Timestamp(secondsSince1970: Self.now) }
         let (key, team) = (try Self.signer.get().publicKey, "TEAM000001")
         for (identifier, environment) in [("KEY0000001", nil), ("KEY0000003", .production), ("KEY0000004", .sandbox)]
             as [(String, PushEnvironment?)]

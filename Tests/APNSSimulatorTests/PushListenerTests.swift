@@ -45,7 +45,7 @@ struct PushListenerTests {
     }
 
     private func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> DeliveryOutcome {
-        .rejected(.http2(PushRejection(status: reason.status ?? 0, reason: reason, timestamp: timestamp)))
+        .rejected(.http2(PushRejection(status: reason.status ?? 0, reason: reason, timestampNumber: timestamp)))
     }
 
     @Test func `each kind of device has its response, and accepted requests are in the statistics`() async throws {

@@ -83,12 +83,12 @@ struct ReceivedNotificationTests {
     }
 
     @Test func `a delayed notification has the time of its arrival`() async throws {
-        let now = NIOLockedValueBox<UInt64>(1_000_000)
+        let now = NIOLockedValueBox<Int64>(1_000_000)
         let configuration = try Fixture.configuration { configuration in
             configuration.now = {
                 now.withLockedValue { time in
                     time += 1
-                    return time
+                    return Timestamp(millisecondsSince1970: time)
                 }
             }
             configuration.faults = [Fault(at: .always, .delay(.milliseconds(20)), occurrenceCountMax: 1)]
@@ -236,7 +236,7 @@ struct ReceivedNotificationTests {
                 #expect(try await Self.feedback(simulator) == [])
                 #expect(try await Self.push(3, to: token, simulator) == Fixture.response(2, 4))
                 #expect(simulator.receivedNotifications.map(\.isDead) == [false, false, true])
-                let tuple = FeedbackTuple(token: token, failedAt: 1_700_000_000)
+                let tuple = FeedbackTuple(token: token, failedAt: Timestamp(secondsSince1970: 1_700_000_000))
                 #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox) == [tuple])
                 var bytes = ByteBuffer()
                 tuple.write(into: &bytes)

@@ -125,7 +125,7 @@ struct ServicePolicyTests {
     @Test func `a client that connects too often is refused for a while`() async throws {
         let now = ObservedValue<UInt64>(1_700_000_000_000)
         let configuration = try Fixture.configuration {
-            $0.now = { now.current }
+            $0.now = { Timestamp(millisecondsSince1970: Int64(now.current)) }
             $0.connectionRateLimit = RateLimit(countMax: 2, in: .seconds(60), blockDuration: .seconds(300))
         }
         try await Simulator.withRunning(configuration) { simulator in
@@ -144,7 +144,7 @@ struct ServicePolicyTests {
     @Test func `a device over its rate limit is reported`() async throws {
         let now = ObservedValue<UInt64>(1_700_000_000_000)
         let configuration = try Fixture.configuration {
-            $0.now = { now.current }
+            $0.now = { Timestamp(millisecondsSince1970: Int64(now.current)) }
             $0.deviceRateLimit = RateLimit(countMax: 2, in: .seconds(1))
         }
         try await Simulator.withRunning(configuration) { simulator in

@@ -3,7 +3,7 @@
 import APNSServer
 import APNSSimulator
 import APNSTestKit
-import APNSWire
+public import APNSWire
 import NIOCore
 import OpenSSLTLS
 
@@ -25,7 +25,7 @@ enum SimulatorFixture {
         _ change: (inout SimulatorConfiguration) -> Void = { _ in }
     ) throws -> SimulatorConfiguration {
         var devices = try (1...100).map { SimulatedDevice(token: try Self.token($0), topic: Self.topic) }
-        let timestamp = UInt64(Self.deadSince) * 1000
+        let timestamp = Timestamp(secondsSince1970: Int64(Self.deadSince))
         devices.append(SimulatedDevice(token: try Self.token(101), topic: Self.topic, removalTimestamp: timestamp))
         devices.append(SimulatedDevice(token: try Self.token(102), topic: "com.example.other"))
         devices.append(SimulatedDevice(token: try Self.token(103), topic: Self.topic, environment: .production))
@@ -88,4 +88,9 @@ enum SimulatorFixture {
             return try await $0.end()
         }
     }
+}
+
+/// In these tests, a literal is a time in milliseconds since 1970 (UTC).
+extension Timestamp: ExpressibleByIntegerLiteral {
+    public init(integerLiteral milliseconds: Int64) { self.init(millisecondsSince1970: milliseconds) }
 }

@@ -31,7 +31,7 @@ import Testing
         try Self.check(identifier, #""123e4567-e89b-12d3-a456-42665544000a""#)
         for kind in DeliveryOutcome.Kind.allCases { try Self.check(kind, "\"\(kind.name)\"") }
         try Self.check(
-            PushRejection(status: 410, reason: .unregistered, timestamp: 5),
+            PushRejection(status: 410, reason: .unregistered, timestampNumber: 5),
             #"{"reason":"Unregistered","status":410,"timestamp":5}"#
         )
     }
@@ -44,7 +44,7 @@ import Testing
             (.rejected(.binary(.invalidToken)), #"{"outcome":"rejected","status":8,"statusText":"invalid token"}"#),
             (.rejected(.binary(.init(rawValue: 9))), #"{"outcome":"rejected","status":9}"#),
             (
-                .rejected(.unregistered(at: 3)),
+                .rejected(.unregistered(at: Timestamp(secondsSince1970: 3))),
                 #"{"outcome":"rejected","reason":"Unregistered","status":410,"#
                     + #""statusText":"unregistered","timestamp":3000}"#
             ),
@@ -70,7 +70,8 @@ import Testing
 
     @Test func `every reason is decoded to the same one`() throws {
         let failure = ConnectionFailure(.closed(.shutdown), "closed", advice: "wait")
-        let answer = PushRejection(status: 503, reason: .other("Busy"), timestamp: 4, retryAfter: .seconds(30))
+        var answer = PushRejection(status: 503, reason: .other("Busy"), retryAfter: .seconds(30))
+        answer.timestampNumber = 4
         let reasons: [DeliveryOutcome.Reason] = [
             .deadline, .cancelled, .connectionLost(failure), .streamReset(code: 8), .acceptanceIncomplete,
             .refusedTooOften, .notPermitted(ConnectionFailure(.tls, "x")), .unavailable(failure), .stopped,

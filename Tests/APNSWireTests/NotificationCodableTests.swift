@@ -218,11 +218,11 @@ private struct SeededValues {
     mutating func activity() -> APS.LiveActivity {
         var activity = APS.LiveActivity(
             [.start, .update, .end, .init(rawValue: self.text())][self.number(0...3)],
-            timestamp: self.number(0...2_000_000_000),
+            timestamp: Timestamp(secondsSince1970: Int64(self.number(0...2_000_000_000) as Int)),
             contentState: self.optional { .object($0.members(depth: 2)) }
         )
-        activity.staleDate = self.optional { $0.number() }
-        activity.dismissalDate = self.optional { $0.number() }
+        activity.staleDateSeconds = self.optional { $0.number() }
+        activity.dismissalDateSeconds = self.optional { $0.number() }
         activity.attributesType = self.optional { $0.text() }
         activity.attributes = self.optional { .object($0.members(depth: 2)) }
         activity.wantsPushToken = self.bit()

@@ -6,7 +6,7 @@ import Testing
 @Suite struct PushExpiryTests {
     @Test(arguments: [
         (PushExpiry.none, UInt32?.none, "none"), (.immediately, 0, "immediately"),
-        (.at(secondsSince1970: 1_700_000_000), 1_700_000_000, "2023-11-14T22:13:20Z"),
+        (.at(Timestamp(millisecondsSince1970: 1_700_000_000_999)), 1_700_000_000, "2023-11-14T22:13:20Z"),
         (.at(secondsSince1970: .max), .max, "2106-02-07T06:28:15Z"),
         // A time in the past does not mean "not stored".
         (.at(secondsSince1970: 0), 1, "1970-01-01T00:00:01Z"), (.at(secondsSince1970: .min), 1, "1970-01-01T00:00:01Z"),

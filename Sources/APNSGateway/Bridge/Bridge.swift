@@ -651,7 +651,7 @@ extension ResponseClass {
     func outcome(isUnknown: Bool, isRepeatable: Bool) -> (outcome: DeliveryOutcome, cause: DeliveryCause) {
         switch self {
         case .accepted: (.accepted, .accepted)
-        case .dead(let time): (.rejected(.unregistered(at: time)), .dead)
+        case .dead(let time): (.rejected(.unregistered(at: Timestamp(secondsSince1970: Int64(time)))), .dead)
         case .rejected(let status): (.rejected(.binary(status)), .rejected)
         case .misconfigured(let status): (.rejected(.binary(status)), .misconfigured)
         // The notification is as good as any other, but the protocol has no status for a gateway fault.

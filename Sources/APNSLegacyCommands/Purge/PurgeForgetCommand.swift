@@ -72,7 +72,9 @@ struct PurgeForgetCommand: ConsoleCommand {
         try tokens?.begin(expecting: .registrations, isWaiting: true)
         let list = try self.file.open(console)
         var result = PurgeForgetResult()
-        var portion = self.token.map { PurgeRegistration(token: $0.bytes, registeredAt: self.registeredAt?.seconds) }
+        var portion = self.token.map {
+            PurgeRegistration(token: $0.bytes, registeredAtSeconds: self.registeredAt?.seconds)
+        }
         func flush() throws {
             result += try list.forget(portion, topic: self.topic, environment: self.environment)
             portion.removeAll(keepingCapacity: true)

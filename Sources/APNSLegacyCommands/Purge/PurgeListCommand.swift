@@ -67,7 +67,7 @@ struct PurgeListCommand: ConsoleCommand {
 
     private static func line(_ entry: PurgeEntry) -> String {
         let fields = [
-            TimeText(seconds: entry.failedAt).text, entry.environment.rawValue, entry.topic,
+            TimeText(seconds: entry.failedAtSeconds).text, entry.environment.rawValue, entry.topic,
             Hexadecimal.text(entry.token), entry.source,
         ]
         return fields.joined(separator: "\t") + "\n"

@@ -49,8 +49,8 @@ struct PurgeSelectionOptions: ParsableArguments {
         query.topic = self.topic
         query.environment = self.environment
         query.token = self.token?.bytes
-        query.failedSince = self.failedSince?.seconds
-        query.failedBefore = self.failedBefore?.seconds
+        query.failedSinceSeconds = self.failedSince?.seconds
+        query.failedBeforeSeconds = self.failedBefore?.seconds
         query.source = self.source
         return query
     }

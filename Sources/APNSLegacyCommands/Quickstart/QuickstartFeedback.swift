@@ -48,7 +48,7 @@ struct QuickstartFeedback {
         let addedCount = sink.takeChange().addedCount
         try list.entries { entry in
             self.print(
-                "  \(QuickstartFeedback.short(entry.token)) failed at \(QuickstartFeedback.time(entry.failedAt))"
+                "  \(QuickstartFeedback.short(entry.token)) failed at \(QuickstartFeedback.time(entry.failedAtSeconds))"
             )
         }
         self.print("\(report.tupleCount) dead tokens, \(addedCount) of them new on the list.")

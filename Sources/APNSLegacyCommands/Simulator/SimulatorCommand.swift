@@ -274,7 +274,7 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.countedTokenCountMax = 0
         configuration.acceptsUnknownTokens =
             self.service.unknownTokens.map { $0 == .accept } ?? self.app.devices.isEmpty
-        let timestamp = UInt64(clamping: environment.now()) * 1000
+        let timestamp = Timestamp(secondsSince1970: environment.now())
         configuration.devices =
             try self.app.devices.map { try self.device($0) }
             + self.app.deadDevices.map {
@@ -301,7 +301,7 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
         return configuration
     }
 
-    private func device(_ text: String, removalTimestamp: UInt64? = nil) throws -> SimulatedDevice {
+    private func device(_ text: String, removalTimestamp: Timestamp? = nil) throws -> SimulatedDevice {
         SimulatedDevice(
             token: try DeviceToken(text),
             topic: self.topic,

@@ -7,22 +7,31 @@ extension APS {
     ///
     /// Since iOS 16.1.
     ///
-    /// All times are whole seconds since 1970 (UTC).
+    /// All times are whole seconds.
     public struct LiveActivity: Hashable, Sendable {
         /// `event`: what happens to the activity.
         public var event: Event
 
         /// `timestamp`: the time of this state; the device ignores a state that is older than its own.
-        public var timestamp: Int
+        public var timestamp: Timestamp {
+            get { Timestamp(secondsSince1970: Int64(self.timestampSeconds)) }
+            set { self.timestampSeconds = Int(newValue.secondsSince1970) }
+        }
 
         /// `content-state`: the content of the activity, decoded by its type in the app.
         public var contentState: JSONValue?
 
         /// `stale-date`: the time from which the content is out of date.
-        public var staleDate: Int?
+        public var staleDate: Timestamp? {
+            get { self.staleDateSeconds.map { Timestamp(secondsSince1970: Int64($0)) } }
+            set { self.staleDateSeconds = newValue.map { Int($0.secondsSince1970) } }
+        }
 
         /// `dismissal-date`: the time when an ended activity is removed.
-        public var dismissalDate: Int?
+        public var dismissalDate: Timestamp? {
+            get { self.dismissalDateSeconds.map { Timestamp(secondsSince1970: Int64($0)) } }
+            set { self.dismissalDateSeconds = newValue.map { Int($0.secondsSince1970) } }
+        }
 
         /// `attributes-type`: the name of the activity's type in the app; for ``Event/start``.
         public var attributesType: String?
@@ -40,13 +49,18 @@ extension APS {
         /// Since iOS 18; not in Apple's documentation.
         public var pushChannel: String?
 
+        // As in the payload, so that decoding changes no number.
+        package var timestampSeconds = 0
+        package var staleDateSeconds: Int?
+        package var dismissalDateSeconds: Int?
+
         /// Creates the keys that every event has; the others are properties.
         ///
         /// - Parameters:
         ///   - event: what happens to the activity.
-        ///   - timestamp: the time of the state, in seconds since 1970 (UTC).
+        ///   - timestamp: the time of the state, of which parts of a second are omitted.
         ///   - contentState: the content of the activity; none by default.
-        public init(_ event: Event, timestamp: Int, contentState: JSONValue? = nil) {
+        public init(_ event: Event, timestamp: Timestamp, contentState: JSONValue? = nil) {
             self.event = event
             self.timestamp = timestamp
             self.contentState = contentState
@@ -99,9 +113,11 @@ extension APS.LiveActivity: Codable {
     init(reading reader: inout MemberReader) throws {
         let event = try reader.require(try reader.string(CodingKeys.event), CodingKeys.event)
         let timestamp = try reader.require(try reader.integer(CodingKeys.timestamp), CodingKeys.timestamp)
-        self.init(Event(rawValue: event), timestamp: timestamp, contentState: reader.value(CodingKeys.contentState))
-        self.staleDate = try reader.integer(CodingKeys.staleDate)
-        self.dismissalDate = try reader.integer(CodingKeys.dismissalDate)
+        self.event = Event(rawValue: event)
+        self.timestampSeconds = timestamp
+        self.contentState = reader.value(CodingKeys.contentState)
+        self.staleDateSeconds = try reader.integer(CodingKeys.staleDate)
+        self.dismissalDateSeconds = try reader.integer(CodingKeys.dismissalDate)
         self.attributesType = try reader.string(CodingKeys.attributesType)
         self.attributes = reader.value(CodingKeys.attributes)
         self.wantsPushToken = try reader.flag(CodingKeys.inputPushToken)
@@ -114,11 +130,11 @@ extension APS.LiveActivity: Codable {
     /// - Throws: the errors of the encoder.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(self.timestamp, forKey: .timestamp)
+        try container.encode(self.timestampSeconds, forKey: .timestamp)
         try container.encode(self.event, forKey: .event)
         try container.encodeIfPresent(self.contentState, forKey: .contentState)
-        try container.encodeIfPresent(self.staleDate, forKey: .staleDate)
-        try container.encodeIfPresent(self.dismissalDate, forKey: .dismissalDate)
+        try container.encodeIfPresent(self.staleDateSeconds, forKey: .staleDate)
+        try container.encodeIfPresent(self.dismissalDateSeconds, forKey: .dismissalDate)
         try container.encodeIfPresent(self.attributesType, forKey: .attributesType)
         try container.encodeIfPresent(self.attributes, forKey: .attributes)
         if self.wantsPushToken { try container.encode(1, forKey: .inputPushToken) }

@@ -271,7 +271,7 @@ struct PushResponse {
         let explanation = JSONFields(Array(self.body.readableBytesView))
         let reason = PushReason(text: explanation?.string("reason") ?? "")
         let timestamp: UInt64? = explanation?.integer("timestamp")
-        var rejection = PushRejection(status: self.status, reason: reason, timestamp: timestamp)
+        var rejection = PushRejection(status: self.status, reason: reason, timestampNumber: timestamp)
         rejection.retryAfter = self.fields?.retryAfter
         return .rejected(.http2(rejection))
     }

@@ -45,10 +45,15 @@ public struct ProviderTokenKey: Equatable, Sendable {
 
     /// Creates a provider token: a JSON Web Token (RFC 7519) signed with ES256.
     ///
-    /// - Parameter issuedAt: the time of issue, in seconds since 1970.
+    /// - Parameter issuedAt: the time of issue, of which parts of a second are omitted.
     /// - Returns: three parts in base64url, separated by dots.
     /// - Throws: `TLSError` if OpenSSL cannot sign.
-    public func token(issuedAt: Int64) throws(TLSError) -> String {
+    public func token(issuedAt: Timestamp) throws(TLSError) -> String {
+        try self.token(issuedAt: issuedAt.secondsSince1970)
+    }
+
+    /// Creates a provider token that was issued at a time in seconds since 1970 (UTC).
+    package func token(issuedAt: Int64) throws(TLSError) -> String {
         let header = #"{"alg":"ES256","kid":"\#(self.keyID)"}"#
         let claims = #"{"iss":"\#(self.teamID)","iat":\#(issuedAt)}"#
         let signed = Base64.addressText(header.utf8) + "." + Base64.addressText(claims.utf8)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+public import APNSWire
 import NIOConcurrencyHelpers
 import OpenSSLTLS
 
@@ -34,10 +34,15 @@ public final class ProviderTokenSource: Sendable {
     ///
     /// - Parameters:
     ///   - key: the key that signs the tokens.
-    ///   - now: the time in seconds since 1970 (UTC); the system's by default.
-    public init(key: ProviderTokenKey, now: (@Sendable () -> Int64)? = nil) {
+    ///   - now: returns the time; by default the system's time.
+    public convenience init(key: ProviderTokenKey, now: (@Sendable () -> Timestamp)? = nil) {
+        self.init(key: key) { (now?() ?? .now).secondsSince1970 }
+    }
+
+    /// Creates a source without a token, with a clock in seconds since 1970 (UTC).
+    package init(key: ProviderTokenKey, seconds: @escaping @Sendable () -> Int64) {
         self.key = key
-        self.now = now ?? { Int64(time(nil)) }
+        self.now = seconds
     }
 
     /// The token for a request that is sent now.

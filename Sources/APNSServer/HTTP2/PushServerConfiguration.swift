@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSWire
-import Glibc
 public import OpenSSLTLS
 
 /// The address, admission rules and behavior of a server of the HTTP/2 provider API.
@@ -70,8 +69,8 @@ public import OpenSSLTLS
     /// The minimum time between two renewals of a key's tokens; `nil`, the default, for none.
     public var tokenRenewalIntervalMin: Duration?
 
-    /// Returns the time in seconds since 1970 (UTC) for provider tokens; by default the system's time.
-    public var clock: @Sendable () -> Int64 = { Int64(time(nil)) }
+    /// Returns the time for provider tokens; by default the system's time.
+    public var clock: @Sendable () -> Timestamp = { .now }
 
     /// A key of provider tokens.
     public struct TokenKey: Sendable {

@@ -262,7 +262,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         if let certificate = self.certificate {
             return certificate.problem(topic: topic, pushType: head.pushType, self.configuration)
         }
-        let now = self.configuration.clock()
+        let now = self.configuration.clock().secondsSince1970
         let result = self.validator.validate(head.authorization, &self.memory, now: now)
         self.streams[number]?.tokenSignature = result.signature
         if let refusal = result.refusal { return refusal }
@@ -324,7 +324,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         guard let stream = self.streams.removeValue(forKey: number) else { return }
         let body = JSONObject { object in
             object.add("reason", rejection.reason.text)
-            object.add("timestamp", rejection.timestamp)
+            object.add("timestamp", rejection.timestampNumber)
         }
         self.respond(number, self.headers(status: rejection.status, stream), ByteBuffer(bytes: body.bytes))
         self.logger.debug(

@@ -53,8 +53,8 @@ final class DeviceRegistry: Sendable {
     /// Whether messages may be recorded in batches, because nothing observes each message.
     var recordsBatches: Bool { self.configuration.onReceive == nil && self.configuration.onNotification == nil }
 
-    /// The time in milliseconds since 1970 (UTC).
-    var now: UInt64 { self.configuration.now() }
+    /// The time.
+    var now: Timestamp { self.configuration.now() }
 
     // MARK: Devices
 
@@ -127,7 +127,7 @@ final class DeviceRegistry: Sendable {
     /// Removes an app from its device.
     ///
     /// Returns whether the app was registered.
-    func remove(_ token: DeviceToken, at timestamp: UInt64?) -> Bool {
+    func remove(_ token: DeviceToken, at timestamp: Timestamp?) -> Bool {
         let timestamp = timestamp ?? self.now
         return self.state.withLockedValue { state in
             let (wasThere, changes) = state.table.remove(token, at: timestamp)
@@ -210,7 +210,7 @@ final class DeviceRegistry: Sendable {
     func accept(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
         let now = self.now
-        if notification.timestamp == 0 { notification.timestamp = now }
+        if notification.timestamp == .unset { notification.timestamp = now }
         notification = self.state.withLockedValue { state in
             state.statistics.processedCount += 1
             var changes: [Change] = []
@@ -277,7 +277,7 @@ final class DeviceRegistry: Sendable {
     @discardableResult
     func refuse(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
-        if notification.timestamp == 0 { notification.timestamp = self.now }
+        if notification.timestamp == .unset { notification.timestamp = self.now }
         return self.state.withLockedValue { state in
             state.statistics.rejectedCount += 1
             let recorded = self.recorder.receive(notification) { notification in

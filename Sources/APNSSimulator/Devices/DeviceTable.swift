@@ -10,10 +10,10 @@ struct DeviceTable {
     /// The status of a token for a topic.
     enum TokenStatus: Equatable {
         case alive
-        /// The app was removed at this time, in milliseconds since 1970.
-        case dead(since: UInt64)
+        /// The app was removed at this time.
+        case dead(since: Timestamp)
         /// The app received another token at this time.
-        case replaced(since: UInt64)
+        case replaced(since: Timestamp)
         /// It belongs to another topic.
         case otherTopic
         /// It belongs to the other environment.
@@ -176,7 +176,7 @@ struct DeviceTable {
         token: DeviceToken?,
         on identifier: String?,
         environment: PushEnvironment,
-        now: UInt64
+        now: Timestamp
     ) -> (app: SimulatedApp, changes: [DeliveryChange]) {
         let identifier = identifier ?? self.makeIdentifier()
         var device = self.byIdentifier[identifier] ?? SimulatedDevice(identifier)
@@ -201,7 +201,7 @@ struct DeviceTable {
     /// Removes an app from its device.
     ///
     /// Returns whether the app existed, and the changes of notifications stored for it.
-    mutating func remove(_ token: DeviceToken, at timestamp: UInt64) -> (wasThere: Bool, [DeliveryChange]) {
+    mutating func remove(_ token: DeviceToken, at timestamp: Timestamp) -> (wasThere: Bool, [DeliveryChange]) {
         let key = Key(token, self.environment)
         guard let place = self.places[key], var device = self.byIdentifier[place.device],
             let index = device.apps.firstIndex(where: { Key($0) == key }), device.apps[index].removalTimestamp == nil
@@ -214,7 +214,7 @@ struct DeviceTable {
     /// Removes a device; its tokens become dead.
     ///
     /// Returns the changes of notifications stored for it; `nil` if there is no such device.
-    mutating func removeDevice(_ identifier: String, at timestamp: UInt64) -> [DeliveryChange]? {
+    mutating func removeDevice(_ identifier: String, at timestamp: Timestamp) -> [DeliveryChange]? {
         guard let device = self.byIdentifier.removeValue(forKey: identifier) else { return nil }
         var changes: [DeliveryChange] = []
         for app in device.apps {
@@ -230,7 +230,7 @@ struct DeviceTable {
     /// Sets a device online or offline.
     ///
     /// Returns the changes of notifications stored for it; `nil` if there is no such device.
-    mutating func setOnline(_ identifier: String, _ isOnline: Bool, now: UInt64) -> [DeliveryChange]? {
+    mutating func setOnline(_ identifier: String, _ isOnline: Bool, now: Timestamp) -> [DeliveryChange]? {
         guard self.byIdentifier[identifier] != nil else { return nil }
         self.byIdentifier[identifier]?.isOnline = isOnline
         guard isOnline, let apps = self.byIdentifier[identifier]?.apps else { return [] }
@@ -250,7 +250,7 @@ struct DeviceTable {
     }
 
     /// Ends the notification stored for a removed app, which can no longer be delivered; feedback then lists the app.
-    private mutating func failStored(_ key: Key, now: UInt64) -> [DeliveryChange] {
+    private mutating func failStored(_ key: Key, now: Timestamp) -> [DeliveryChange] {
         guard let stored = self.stored[key] else { return [] }
         guard !stored.expiry.isOver(now) else { return self.removeStored(key, .expired) }
         self.fail(key)
@@ -371,7 +371,7 @@ struct DeviceTable {
     mutating func renewToken(
         _ topic: String,
         on identifier: String,
-        now: UInt64
+        now: Timestamp
     ) -> (app: SimulatedApp, changes: [DeliveryChange])? {
         guard let app = self.byIdentifier[identifier]?.app(topic) else { return nil }
         let token = self.makeToken(topic, app.environment, on: identifier)
@@ -386,7 +386,7 @@ struct DeviceTable {
     mutating func status(
         of token: DeviceToken,
         topic: String?,
-        now: @autoclosure () -> UInt64 = 0,
+        now: @autoclosure () -> Timestamp = .unset,
         onRegistration: (SimulatedDevice) -> Void = { _ in }
     ) -> TokenStatus {
         self.status(ofKnown: token, topic) ?? self.status(ofSealed: token, topic, now: now(), onRegistration)
@@ -410,7 +410,7 @@ struct DeviceTable {
     private mutating func status(
         ofSealed token: DeviceToken,
         _ topic: String?,
-        now: UInt64,
+        now: Timestamp,
         _ onRegistration: (SimulatedDevice) -> Void
     ) -> TokenStatus {
         guard !self.unsealed.contains(token) else { return .unknown }
@@ -444,7 +444,7 @@ struct DeviceTable {
     /// Returns its delivery, and the change of the notification that it replaces.
     mutating func deliver(
         _ notification: ReceivedNotification,
-        now: UInt64
+        now: Timestamp
     ) -> (delivery: ReceivedNotification.Delivery, device: String?, changes: [DeliveryChange]) {
         guard let token = notification.token else { return (.delivered(at: now), nil, []) }
         let key = Key(token, self.environment)
@@ -464,7 +464,7 @@ struct DeviceTable {
     }
 
     /// Expires stored notifications.
-    mutating func expire(now: UInt64) -> [DeliveryChange] {
+    mutating func expire(now: Timestamp) -> [DeliveryChange] {
         let over = self.stored.filter { $0.value.expiry.isOver(now) }
         return over.flatMap { self.removeStored($0.key, .expired) }
     }
@@ -496,8 +496,7 @@ struct DeviceTable {
             let app = self.byIdentifier[place.device]?.apps.first { Key($0) == key }
             if let tuple = app?.feedback { self.list(key, place.topic, tuple) }
         } else if let retired = self.retired[key] {
-            let seconds = UInt32(clamping: retired.timestamp / 1000)
-            self.list(key, retired.topic, FeedbackTuple(token: key.token, failedAt: seconds))
+            self.list(key, retired.topic, FeedbackTuple(token: key.token, failedAt: retired.timestamp))
         }
     }
 
@@ -557,14 +556,14 @@ extension DeviceTable.TokenStatus: CustomStringConvertible {
 extension SimulatedApp {
     /// The feedback entry; `nil` while the app is installed.
     fileprivate var feedback: FeedbackTuple? {
-        self.removalTimestamp.map { FeedbackTuple(token: self.token, failedAt: UInt32(clamping: $0 / 1000)) }
+        self.removalTimestamp.map { FeedbackTuple(token: self.token, failedAt: $0) }
     }
 }
 
 extension PushExpiry {
     /// Whether it has expired.
-    fileprivate func isOver(_ now: UInt64) -> Bool {
+    fileprivate func isOver(_ now: Timestamp) -> Bool {
         guard let seconds = self.wireValue else { return false }
-        return UInt64(seconds) * 1000 <= now
+        return Timestamp(secondsSince1970: Int64(seconds)) <= now
     }
 }

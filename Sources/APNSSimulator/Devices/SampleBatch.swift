@@ -51,7 +51,7 @@ package struct SampleBatch {
                 SimulatedDevice(
                     token: $0,
                     topic: SampleBatch.topic,
-                    removalTimestamp: UInt64(now - SampleBatch.deadSecondCount) * 1000
+                    removalTimestamp: Timestamp(secondsSince1970: Int64(now - SampleBatch.deadSecondCount))
                 )
             }
         var kinds = (0..<SampleBatch.deviceCount).map { Kind.usual($0) }

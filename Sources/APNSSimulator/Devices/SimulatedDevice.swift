@@ -36,12 +36,12 @@ public struct SimulatedDevice: Hashable, Sendable {
     ///   - token: the device token of the app.
     ///   - topic: the topic of the app.
     ///   - environment: the environment of the token.
-    ///   - removalTimestamp: when the app was removed, in milliseconds since 1970 (UTC); `nil` if it is installed.
+    ///   - removalTimestamp: when the app was removed; `nil` if it is installed.
     public init(
         token: DeviceToken,
         topic: String,
         environment: PushEnvironment = .sandbox,
-        removalTimestamp: UInt64? = nil
+        removalTimestamp: Timestamp? = nil
     ) {
         self.init(
             apps: [
@@ -61,8 +61,8 @@ public struct SimulatedDevice: Hashable, Sendable {
 package struct RetiredToken: Hashable, Sendable {
     /// The topic of the app.
     package var topic: String
-    /// When it was retired, in milliseconds since 1970 (UTC).
-    package var timestamp: UInt64
+    /// When it was retired.
+    package var timestamp: Timestamp
     /// Whether the app received another token; otherwise its device was removed.
     package var isReplaced: Bool
 }
@@ -78,10 +78,10 @@ public struct SimulatedApp: Hashable, Sendable {
     /// The environment of the token; by default the sandbox.
     public var environment: PushEnvironment
 
-    /// When the app was removed, in milliseconds since 1970 (UTC); `nil`, the default, while it is installed.
+    /// When the app was removed; `nil`, the default, while it is installed.
     ///
     /// HTTP/2 responses contain this time, and feedback contains it in seconds.
-    public var removalTimestamp: UInt64?
+    public var removalTimestamp: Timestamp?
 
     /// The number of the notification stored for it while the device is offline; `nil` for none.
     public internal(set) var storedNotificationNumber: UInt64?
@@ -92,12 +92,12 @@ public struct SimulatedApp: Hashable, Sendable {
     ///   - token: the device token of the app.
     ///   - topic: the topic of the app.
     ///   - environment: the environment of the token.
-    ///   - removalTimestamp: when the app was removed, in milliseconds since 1970 (UTC); `nil` if it is installed.
+    ///   - removalTimestamp: when the app was removed; `nil` if it is installed.
     public init(
         token: DeviceToken,
         topic: String,
         environment: PushEnvironment = .sandbox,
-        removalTimestamp: UInt64? = nil
+        removalTimestamp: Timestamp? = nil
     ) {
         self.token = token
         self.topic = topic

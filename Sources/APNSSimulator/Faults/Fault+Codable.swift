@@ -209,7 +209,7 @@ extension Fault.Effect: Codable {
             throw DecodingError.dataCorruptedError(forKey: .reason, in: container, debugDescription: sentence)
         }
         let timestamp = try container.decodeIfPresent(UInt64.self, forKey: .timestamp)
-        return .http2(PushRejection(status: status, reason: reason, timestamp: timestamp))
+        return .http2(PushRejection(status: status, reason: reason, timestampNumber: timestamp))
     }
 
     private static func pace(_ container: KeyedDecodingContainer<Key>) throws -> TransferPace {
@@ -228,7 +228,7 @@ extension Fault.Effect: Codable {
         case .reject(.http2(let rejection)):
             try container.encode(rejection.reason.text, forKey: .reason)
             try container.encode(rejection.status, forKey: .httpStatus)
-            try container.encodeIfPresent(rejection.timestamp, forKey: .timestamp)
+            try container.encodeIfPresent(rejection.timestampNumber, forKey: .timestamp)
         case .delay(let duration): try container.encode(duration.milliseconds, forKey: .milliseconds)
         case .goAway(let reason), .goAwayFirst(let reason): try container.encode(reason.text, forKey: .reason)
         case .resetStream(let code): try container.encode(code, forKey: .code)

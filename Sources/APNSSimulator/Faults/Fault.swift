@@ -150,9 +150,9 @@ extension Fault.Effect {
     ///
     /// - Parameters:
     ///   - reason: the reason in the response.
-    ///   - timestamp: when the app was removed, in milliseconds since 1970 (UTC); by default none.
+    ///   - timestamp: when the app was removed; by default none.
     /// - Returns: ``reject(_:)`` with it; the status of an undocumented reason is 400.
-    public static func reject(reason: PushReason, timestamp: UInt64? = nil) -> Self {
+    public static func reject(reason: PushReason, timestamp: Timestamp? = nil) -> Self {
         .reject(.http2(PushRejection(status: reason.status ?? 400, reason: reason, timestamp: timestamp)))
     }
 }

@@ -135,14 +135,14 @@ final class FaultSchedule: Sendable {
 
     private let state: NIOLockedValueBox<State>
     private let initialFaults: [PlannedFault]
-    private let now: @Sendable () -> UInt64
+    private let now: @Sendable () -> Timestamp
     private let revision: Revision
     private let onChange: (@Sendable (SimulatorChange) -> Void)?
 
     /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first invalid fault.
     init(
         _ faults: [PlannedFault],
-        now: @escaping @Sendable () -> UInt64 = { 0 },
+        now: @escaping @Sendable () -> Timestamp = { .unset },
         revision: Revision = Revision(),
         onChange: (@Sendable (SimulatorChange) -> Void)? = nil
     ) throws(SimulatorError) {

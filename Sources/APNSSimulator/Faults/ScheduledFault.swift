@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
+
 /// A configured fault.
 package struct PlannedFault: Hashable, Sendable {
     /// The fault.
@@ -57,8 +59,8 @@ public struct FaultApplication: Hashable, Sendable {
     /// The effect.
     public let effect: Fault.Effect
 
-    /// When it occurred, in milliseconds since 1970 (UTC).
-    public let timestamp: UInt64
+    /// When it occurred.
+    public let timestamp: Timestamp
 
     /// The listener.
     public let listener: SimulatorListener

@@ -45,8 +45,8 @@ struct MessageBatch: Sendable {
     let source: Source
     /// The number of the first message on the connection, from 1.
     let firstNotificationNumber: UInt64
-    /// When they were recorded, in milliseconds since 1970 (UTC).
-    var timestamp: UInt64 = 0
+    /// When they were recorded.
+    var timestamp = Timestamp.unset
     /// The time from reading the bytes to recording all messages.
     var duration = Duration.zero
     /// When the listener started to process the bytes.

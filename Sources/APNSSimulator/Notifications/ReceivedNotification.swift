@@ -10,8 +10,8 @@ public struct ReceivedNotification: Hashable, Sendable {
     /// Later versions may add cases.
     @nonexhaustive
     public enum Delivery: Hashable, Sendable {
-        /// Delivered to the device at this time, in milliseconds since 1970 (UTC).
-        case delivered(at: UInt64)
+        /// Delivered to the device at this time.
+        case delivered(at: Timestamp)
         /// Stored, because the device is offline.
         case stored
         /// Replaced by a newer one of the same app while the device was offline.
@@ -112,8 +112,8 @@ public struct ReceivedNotification: Hashable, Sendable {
     /// The device with the token; `nil` if it is unknown.
     public internal(set) var device: String?
 
-    /// When it was received, in milliseconds since 1970 (UTC).
-    public internal(set) var timestamp: UInt64 = 0
+    /// When it was received.
+    public internal(set) var timestamp = Timestamp.unset
 
     /// The time from reading its last bytes to its outcome; `nil` if it was not measured.
     public internal(set) var duration: Duration?
@@ -182,6 +182,11 @@ public struct ReceivedNotification: Hashable, Sendable {
 
     /// The payload as text; invalid UTF-8 is replaced.
     public var payloadText: String { String(decoding: self.payload, as: UTF8.self) }
+}
+
+extension Timestamp {
+    /// The value of a time that is not set yet.
+    static let unset = Timestamp(millisecondsSince1970: 0)
 }
 
 extension ReceivedNotification: CustomStringConvertible, CustomReflectable {

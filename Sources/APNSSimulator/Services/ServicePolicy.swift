@@ -50,7 +50,7 @@ final class ServicePolicy: Sendable {
     ///
     /// Returns whether the rate limit allows it.
     func admitConnection(_ provider: ProviderConnection) -> Bool {
-        let (fingerprint, now) = (provider.identity.fingerprint, self.configuration.now())
+        let (fingerprint, now) = (provider.identity.fingerprint, self.configuration.milliseconds)
         return self.connections?.withLockedValue { $0.admit(fingerprint, now: now) } ?? true
     }
 
@@ -59,7 +59,7 @@ final class ServicePolicy: Sendable {
     /// Returns whether the rate limit of the device allows it.
     func admitRequest(for token: DeviceToken) -> Bool {
         guard let requests else { return true }
-        let now = self.configuration.now()
+        let now = self.configuration.milliseconds
         return requests.withLockedValue { $0.admit(token, now: now) }
     }
 
@@ -115,7 +115,7 @@ final class RevocationList: Sendable {
     func contains(_ certificate: TLSCertificate, _ intermediates: [TLSCertificate]) -> Bool {
         let isListed = self.state.withLockedValue { $0.fingerprints.contains(certificate.fingerprint) }
         guard !isListed, let verifier = self.configuration.certificateVerifier else { return isListed }
-        let (chain, now) = (([certificate] + intermediates).map(\.fingerprint), self.configuration.now())
+        let (chain, now) = (([certificate] + intermediates).map(\.fingerprint), self.configuration.milliseconds)
         if let known = self.state.withLockedValue({ $0.verified[chain] }), known.end > now { return !known.isGood }
         let isGood = verifier.problem(of: certificate, intermediates: intermediates) == nil
         self.state.withLockedValue { state in

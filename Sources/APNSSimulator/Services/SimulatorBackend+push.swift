@@ -39,7 +39,7 @@ extension SimulatorBackend: PushService {
     }
 
     /// Accepts or rejects a request.
-    private func answer(_ request: borrowing InboundPush, timestamp: UInt64 = 0) -> PushReply {
+    private func answer(_ request: borrowing InboundPush, timestamp: Timestamp = .unset) -> PushReply {
         if let (rejection, detail) = self.rejection(request) { return .explained(rejection, detail: detail) }
         self.deliver(request, timestamp: timestamp)
         return .accepted
@@ -62,7 +62,7 @@ extension SimulatorBackend: PushService {
         return (rejection, status.description)
     }
 
-    private func deliver(_ request: borrowing InboundPush, timestamp: UInt64) {
+    private func deliver(_ request: borrowing InboundPush, timestamp: Timestamp) {
         var received = ReceivedNotification(
             listener: .http2,
             token: request.token,
@@ -109,8 +109,8 @@ extension SimulatorBackend: PushService {
         let waited = NIODeadline.now() - request.receivedAt
         received.duration = .nanoseconds(waited.nanoseconds)
         // A fault may delay the response.
-        let (now, milliseconds) = (self.devices.now, UInt64(clamping: waited.nanoseconds / 1_000_000))
-        received.timestamp = now - min(now, milliseconds)
+        let now = self.devices.now.millisecondsSince1970
+        received.timestamp = Timestamp(millisecondsSince1970: now - waited.nanoseconds / 1_000_000)
         self.schedule.recorded(self.devices.refuse(received))
     }
 }

@@ -71,7 +71,7 @@ final class SimulatorConnection: DeliveryConnection {
         }
     }
 
-    private func process(_ message: borrowing InboundNotification, timestamp: UInt64 = 0) -> DeliveryOutcome {
+    private func process(_ message: borrowing InboundNotification, timestamp: Timestamp = .unset) -> DeliveryOutcome {
         let topic = self.provider.identity.topic
         let isDead: Bool
         let status = self.backend.devices.status(of: message.token, topic: topic)
@@ -88,7 +88,7 @@ final class SimulatorConnection: DeliveryConnection {
     /// Reports a recorded notification to the fault schedule.
     private func record(_ recorded: ReceivedNotification) { self.backend.schedule.recorded(recorded) }
 
-    private func received(_ message: borrowing InboundNotification, timestamp: UInt64) -> ReceivedNotification {
+    private func received(_ message: borrowing InboundNotification, timestamp: Timestamp) -> ReceivedNotification {
         var received = ReceivedNotification(
             token: message.token,
             frame: Array(message.frame.readableBytesView),
@@ -109,7 +109,7 @@ final class SimulatorConnection: DeliveryConnection {
         _ message: borrowing InboundNotification,
         _ rejection: Rejection,
         _ detail: String,
-        timestamp: UInt64 = 0
+        timestamp: Timestamp = .unset
     ) -> DeliveryOutcome {
         var received = self.received(message, timestamp: timestamp)
         received.rejection = rejection

@@ -479,7 +479,7 @@ package struct BatchSendState: ~Copyable {
             return settled.forEachTagRange { self.results.settle($0, outcome) }
         }
         var result = LineResult(0, outcome, attempts: report.attempts, reason: report.outcome.reasonText)
-        result.timestamp = report.outcome.timestamp
+        result.timestamp = report.outcome.timestampNumber
         unsafe settled.forEach { line, bytes, id in
             guard let token = try? unsafe DeviceToken(bytes: bytes) else { return }
             result.line = line

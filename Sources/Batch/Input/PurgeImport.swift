@@ -243,12 +243,12 @@ extension PurgeRegistration {
     package init(line: String, registeredAt: Int64?, now: Int64) throws(BatchProblem.Kind) {
         let parts = line.split(maxSplits: 1, omittingEmptySubsequences: false) { ",;\t".contains($0) }
         guard let token = DeviceTokenText.bytes(String(parts[0])) else { throw .token(line) }
-        self.init(token: token, registeredAt: registeredAt)
+        self.init(token: token, registeredAtSeconds: registeredAt)
         guard parts.count > 1 else { return }
         let name = "registration time"
         guard let time = TimeText(text: String(parts[1].trimmingPrefix { $0 == " " })) else { throw .invalidTime(name) }
         guard !PurgeImport.isFuture(time.seconds, now: now) else { throw .futureTime(name) }
-        self.registeredAt = time.seconds
+        self.registeredAtSeconds = time.seconds
     }
 }
 

@@ -45,8 +45,8 @@ package final class PurgeListSink: Sendable {
             topic: page.scope.topic,
             environment: page.scope.environment,
             token: tuple.token.bytes,
-            failedAt: tuple.failedAt.secondsSince1970,
-            firstSeen: page.firstSeen.secondsSince1970,
+            failedAt: tuple.failedAt,
+            firstSeen: page.firstSeen,
             source: PurgeListSink.source
         )
     }

@@ -74,7 +74,7 @@ extension ConnectionRecord {
             certificate.add("subject", identity.subject)
             certificate.add("fingerprint", identity.fingerprint)
             certificate.add("topics", texts: identity.topics)
-            certificate.add("notAfter", time: UInt64(clamping: identity.notAfter) * 1000)
+            certificate.add("notAfter", time: identity.notAfter)
             object.add("certificate", certificate)
         }
         object.add("tlsVersion", self.tlsVersion?.description)

@@ -181,11 +181,11 @@ struct DeviceRoutes: Sendable {
         ControlError(.conflict, "the app was already deleted and keeps its time; use PUT to install it again")
     }
 
-    private static func time(_ text: String, _ name: String) throws -> UInt64 {
+    private static func time(_ text: String, _ name: String) throws -> Timestamp {
         guard let time = TimeText(text: text) else {
             throw ControlError(.badRequest, "invalid \(name): expected a time such as 2026-01-05T10:00:00Z")
         }
-        return UInt64(clamping: time.seconds) * 1000
+        return Timestamp(secondsSince1970: time.seconds)
     }
 
     // MARK: Tokens and feedback
@@ -265,7 +265,7 @@ extension Simulator {
             JSONObject { object in
                 object.add("token", entry.tuple.token.hexadecimal)
                 object.add("topic", entry.topic)
-                object.add("failedAt", time: UInt64(entry.tuple.failedAtSeconds) * 1000)
+                object.add("failedAt", time: entry.tuple.failedAt)
             }
         }
         return JSONObject { $0.add("entries", elements: entries) }.text

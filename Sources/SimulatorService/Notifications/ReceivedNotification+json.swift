@@ -61,7 +61,9 @@ extension ReceivedNotification {
         return object
     }
 
-    private static func time(_ seconds: UInt32) -> String { JSONObject.time(UInt64(seconds) * 1000) }
+    private static func time(_ seconds: UInt32) -> String {
+        JSONObject.time(Timestamp(secondsSince1970: Int64(seconds)))
+    }
 
     private static func reason(_ rejection: Rejection) -> String {
         switch rejection {

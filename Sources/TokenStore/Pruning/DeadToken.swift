@@ -10,16 +10,19 @@ public struct DeadToken: Hashable, Sendable {
     public let scope: TokenScope
     /// The token.
     public let bytes: [UInt8]
-    /// When it failed, in seconds since 1970; of several topics, the earliest time.
-    public let failedAt: Int64
+    /// When it failed, in seconds since 1970 (UTC).
+    package let failedAtSeconds: Int64
 
-    /// A JSON object: `token` in hexadecimal digits, `topic`, `environment`, `failedAt`.
+    /// When it failed, a whole second; of several topics, the earliest time.
+    public var failedAt: Timestamp { Timestamp(secondsSince1970: self.failedAtSeconds) }
+
+    /// A JSON object: `token` in hexadecimal digits, `topic`, `environment`, `failedAt` in seconds since 1970 (UTC).
     public var json: String {
         JSONObject { object in
             object.add("token", Hexadecimal.text(self.bytes))
             object.add("topic", self.scope.topic)
             object.add("environment", self.scope.environment.rawValue)
-            object.add("failedAt", self.failedAt)
+            object.add("failedAt", self.failedAtSeconds)
         }.text
     }
 }
@@ -28,7 +31,7 @@ extension DeadToken: CustomStringConvertible, CustomReflectable {
     /// Everything but the token, which is private data.
     public var description: String {
         "\(self.bytes.count) bytes of token, \(self.scope.topic), \(self.scope.environment.rawValue), failed at "
-            + "\(self.failedAt)"
+            + "\(self.failedAtSeconds)"
     }
 
     /// Without the token, so that `dump` and test reports do not show it.

@@ -125,7 +125,7 @@ struct DeadTokens {
             try unsafe self.rows.forEach(in: scope, after: position.token) { token, row in
                 let failedAt = try unsafe isEveryTopic ? self.earliestFailure(of: token) : row.time
                 guard let failedAt else { return true }
-                unsafe page.append(DeadToken(scope: scope.scope, bytes: Array(token), failedAt: failedAt))
+                unsafe page.append(DeadToken(scope: scope.scope, bytes: Array(token), failedAtSeconds: failedAt))
                 return page.count < countMax
             }
             if page.count >= countMax, let last = page.last {

@@ -161,7 +161,7 @@ public struct PruneScript: Hashable, Sendable {
         let groups = Dictionary(grouping: batch) { token in
             Group(
                 topic: frame.topic == nil ? "" : token.scope.topic,
-                failedAt: frame.registration == nil ? 0 : token.failedAt
+                failedAt: frame.registration == nil ? 0 : token.failedAtSeconds
             )
         }
         let ordered = groups.sorted { ($0.key.topic, $0.key.failedAt) < ($1.key.topic, $1.key.failedAt) }

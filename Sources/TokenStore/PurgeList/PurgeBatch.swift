@@ -44,8 +44,8 @@ struct PurgeBatch {
                 prefix: prefix,
                 tokenOffset: offset,
                 tokenByteCount: entry.token.count,
-                failedAt: entry.failedAt,
-                firstSeen: entry.firstSeen,
+                failedAt: entry.failedAtSeconds,
+                firstSeen: entry.firstSeenSeconds,
                 source: source
             )
         )

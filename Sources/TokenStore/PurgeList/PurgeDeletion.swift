@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
+public import APNSWire
 import GRDB
 
 /// One transaction that removes tokens.
@@ -29,17 +29,17 @@ struct PurgeDeletion {
         in scopes: [PurgeScope],
         _ result: inout PurgeForgetResult
     ) throws {
-        if let time = registration.registeredAt, !PurgeLimits.times.contains(time) {
+        if let time = registration.registeredAtSeconds, !PurgeLimits.times.contains(time) {
             throw PurgeListError.time(field: "registeredAt", time)
         }
         try unsafe registration.token.withUnsafeBytes { token in
             var isKnown = false
             for scope in scopes {
                 let entry = try unsafe self.dead.find(token, in: scope)
-                if let time = registration.registeredAt { try unsafe self.remember(token, time, scope) }
+                if let time = registration.registeredAtSeconds { try unsafe self.remember(token, time, scope) }
                 guard let entry else { continue }
                 isKnown = true
-                guard entry.time < registration.registeredAt ?? .max else {
+                guard entry.time < registration.registeredAtSeconds ?? .max else {
                     result.keptCount += 1
                     continue
                 }
@@ -50,7 +50,7 @@ struct PurgeDeletion {
                 self.scopes.update(scope.identifier) { $0[.dead].remove(checksum) }
             }
             if !isKnown { result.unknownCount += 1 }
-            if scopes.isEmpty, registration.registeredAt != nil { result.unrememberedCount += 1 }
+            if scopes.isEmpty, registration.registeredAtSeconds != nil { result.unrememberedCount += 1 }
         }
     }
 
@@ -80,17 +80,30 @@ struct PurgeDeletion {
 public struct PurgeRegistration: Hashable, Sendable {
     /// The token, 1 to 100 bytes.
     public var token: [UInt8]
-    /// When, in seconds since 1970; `nil` for a manual removal, which applies to any time of failure.
-    public var registeredAt: Int64?
+    /// When, in seconds since 1970 (UTC), which may be outside of the valid times; `nil` for a manual removal.
+    package var registeredAtSeconds: Int64?
+
+    /// When; `nil` for a manual removal, which applies to any time of failure.
+    ///
+    /// Parts of a second are omitted, as in the time of a failure.
+    public var registeredAt: Timestamp? {
+        get { self.registeredAtSeconds.map { Timestamp(secondsSince1970: $0) } }
+        set { self.registeredAtSeconds = newValue?.secondsSince1970 }
+    }
 
     /// Creates a registration.
     ///
     /// - Parameters:
     ///   - token: 1 to 100 bytes.
-    ///   - registeredAt: when, in seconds since 1970; `nil` to apply to any time of failure.
-    public init(token: [UInt8], registeredAt: Int64?) {
+    ///   - registeredAt: when; `nil` to apply to any time of failure.
+    public init(token: [UInt8], registeredAt: Timestamp?) {
+        self.init(token: token, registeredAtSeconds: registeredAt?.secondsSince1970)
+    }
+
+    /// Creates a registration from seconds since 1970 (UTC), which are validated when it is used.
+    package init(token: [UInt8], registeredAtSeconds: Int64?) {
         self.token = token
-        self.registeredAt = registeredAt
+        self.registeredAtSeconds = registeredAtSeconds
     }
 }
 

@@ -4,7 +4,7 @@ public import APNSWire
 
 /// A dead token: the app is no longer on the device.
 ///
-/// Times are whole seconds since 1970 (UTC).
+/// Times are whole seconds.
 public struct PurgeEntry: Hashable, Sendable {
     /// The app's bundle identifier, or another topic of its certificate; 1 to 255 bytes of UTF-8.
     public var topic: String
@@ -12,12 +12,24 @@ public struct PurgeEntry: Hashable, Sendable {
     public var environment: PushEnvironment
     /// The token, 1 to 100 bytes.
     public var token: [UInt8]
-    /// When the token was last found dead.
-    public var failedAt: Int64
-    /// When the list first received it.
-    public var firstSeen: Int64
+    /// ``failedAt`` in seconds since 1970 (UTC), which may be outside of the valid times.
+    package var failedAtSeconds: Int64
+    /// ``firstSeen`` in seconds since 1970 (UTC), which may be outside of the valid times.
+    package var firstSeenSeconds: Int64
     /// The source: `feedback`, `send`, `http2:Unregistered`, `import:FILE`; 1 to 255 bytes of UTF-8.
     public var source: String
+
+    /// When the token was last found dead; parts of a second are omitted.
+    public var failedAt: Timestamp {
+        get { Timestamp(secondsSince1970: self.failedAtSeconds) }
+        set { self.failedAtSeconds = newValue.secondsSince1970 }
+    }
+
+    /// When the list first received it; parts of a second are omitted.
+    public var firstSeen: Timestamp {
+        get { Timestamp(secondsSince1970: self.firstSeenSeconds) }
+        set { self.firstSeenSeconds = newValue.secondsSince1970 }
+    }
 
     /// Creates an entry.
     ///
@@ -32,6 +44,25 @@ public struct PurgeEntry: Hashable, Sendable {
         topic: String,
         environment: PushEnvironment,
         token: [UInt8],
+        failedAt: Timestamp,
+        firstSeen: Timestamp,
+        source: String
+    ) {
+        self.init(
+            topic: topic,
+            environment: environment,
+            token: token,
+            failedAt: failedAt.secondsSince1970,
+            firstSeen: firstSeen.secondsSince1970,
+            source: source
+        )
+    }
+
+    /// Creates an entry from seconds since 1970 (UTC), which ``check()`` validates.
+    package init(
+        topic: String,
+        environment: PushEnvironment,
+        token: [UInt8],
         failedAt: Int64,
         firstSeen: Int64,
         source: String
@@ -39,8 +70,8 @@ public struct PurgeEntry: Hashable, Sendable {
         self.topic = topic
         self.environment = environment
         self.token = token
-        self.failedAt = failedAt
-        self.firstSeen = firstSeen
+        self.failedAtSeconds = failedAt
+        self.firstSeenSeconds = firstSeen
         self.source = source
     }
 }
@@ -48,8 +79,8 @@ public struct PurgeEntry: Hashable, Sendable {
 extension PurgeEntry: CustomStringConvertible, CustomReflectable {
     /// Everything but the token, which is private data.
     public var description: String {
-        "\(self.token.count) bytes of token, \(self.topic), \(self.environment.rawValue), failed at \(self.failedAt), "
-            + "first seen \(self.firstSeen), \(self.source)"
+        "\(self.token.count) bytes of token, \(self.topic), \(self.environment.rawValue), failed at "
+            + "\(self.failedAtSeconds), first seen \(self.firstSeenSeconds), \(self.source)"
     }
 
     /// Without the token, so that `dump` and test reports do not show it.
@@ -69,8 +100,9 @@ extension PurgeEntry {
         guard (1...PurgeLimits.tokenByteCountMax).contains(self.token.count) else {
             throw .tokenByteCount(self.token.count)
         }
-        guard PurgeLimits.times.contains(self.failedAt) else { throw .time(field: "failedAt", self.failedAt) }
-        guard PurgeLimits.times.contains(self.firstSeen) else { throw .time(field: "firstSeen", self.firstSeen) }
+        let (failedAt, firstSeen) = (self.failedAtSeconds, self.firstSeenSeconds)
+        guard PurgeLimits.times.contains(failedAt) else { throw .time(field: "failedAt", failedAt) }
+        guard PurgeLimits.times.contains(firstSeen) else { throw .time(field: "firstSeen", firstSeen) }
     }
 
     static func check(_ name: String, field: String) throws(PurgeListError) {

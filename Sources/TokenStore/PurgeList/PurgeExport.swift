@@ -85,14 +85,16 @@ public struct PurgeExport: Sendable {
         case .text: self.append(token + "\n")
         case .csv:
             let (topic, source) = (Self.field(entry.topic), Self.field(entry.source))
-            self.append("\(token),\(topic),\(environment),\(entry.failedAt),\(entry.firstSeen),\(source)\r\n")
+            self.append(
+                "\(token),\(topic),\(environment),\(entry.failedAtSeconds),\(entry.firstSeenSeconds),\(source)\r\n"
+            )
         case .jsonLines:
             let object = JSONObject { object in
                 object.add("token", token)
                 object.add("topic", entry.topic)
                 object.add("environment", environment)
-                object.add("failedAt", entry.failedAt)
-                object.add("firstSeen", entry.firstSeen)
+                object.add("failedAt", entry.failedAtSeconds)
+                object.add("firstSeen", entry.firstSeenSeconds)
                 object.add("source", entry.source)
             }
             self.bytes.append(contentsOf: object.bytes)
@@ -100,7 +102,8 @@ public struct PurgeExport: Sendable {
         case .sql:
             self.beginRow()
             let (topic, source) = (Self.literal(entry.topic), Self.literal(entry.source))
-            self.append("('\(token)','\(topic)','\(environment)',\(entry.failedAt),\(entry.firstSeen),'\(source)')")
+            let times = "\(entry.failedAtSeconds),\(entry.firstSeenSeconds)"
+            self.append("('\(token)','\(topic)','\(environment)',\(times),'\(source)')")
         }
         self.rowCount += 1
     }

@@ -10,7 +10,7 @@ public enum PurgeLimits {
     public static let nameByteCountMax = 255
     /// The valid times in seconds since 1970: up to the end of the year 9999, the last one with four digits in ISO
     /// 8601.
-    public static let times: ClosedRange<Int64> = TimeText.range
+    package static let times: ClosedRange<Int64> = TimeText.range
     /// How far in the future a time may be, in seconds, because clocks differ.
     public static let clockSkewSecondsMax: Int64 = 86_400
     /// The number of entries sorted in memory; about 12 MiB with tokens of 32 bytes.

@@ -185,7 +185,7 @@ public final class PurgeList: Sendable {
             let deletion = try PurgeDeletion(database, known)
             var result = PurgeForgetResult()
             for registration in registrations {
-                if scopes.isEmpty, registration.registeredAt != nil, let topic, let environment {
+                if scopes.isEmpty, registration.registeredAtSeconds != nil, let topic, let environment {
                     try PurgeEntry.check(topic, field: "topic")
                     scopes.append(try known.add(TokenScope(topic: topic, environment: environment)))
                 }
@@ -322,8 +322,8 @@ public final class PurgeList: Sendable {
                             scope: scope.scope,
                             source: try rows.sourceName(row),
                             count: 0,
-                            oldestFailure: row.time,
-                            newestFailure: row.time
+                            oldestFailureSeconds: row.time,
+                            newestFailureSeconds: row.time
                         )
                     }
                     sources[source]?.add(row.time)
@@ -339,11 +339,17 @@ public final class PurgeList: Sendable {
     ///
     /// Registrations are removed in no other way.
     ///
-    /// - Parameter time: in seconds since 1970.
+    /// - Parameter time: the time.
     /// - Returns: the number of removed tokens.
     /// - Throws: ``PurgeListError``; then nothing is removed.
     @discardableResult
-    public func expire(failedBefore time: Int64) throws -> Int {
+    public func expire(failedBefore time: Timestamp) throws -> Int {
+        try self.expire(failedBefore: time.secondsRoundedUp)
+    }
+
+    /// Removes tokens whose last failure is before a time in seconds since 1970 (UTC), and earlier registrations.
+    @discardableResult
+    package func expire(failedBefore time: Int64) throws -> Int {
         try self.write { database in
             let scopes = try PurgeScopes(database)
             _ = try self.expire(database, scopes, .registered, "registered_token WHERE registered_at", before: time)

@@ -68,7 +68,7 @@ struct PurgeRecording {
         let scope = try self.scopeIdentifiers.value(TokenScope(topic: entry.topic, environment: entry.environment))
         let source = try self.sources.value(PurgeName(entry.source))
         var entry = entry
-        if entry.failedAt > self.latestFailure { entry.failedAt = self.now }
+        if entry.failedAtSeconds > self.latestFailure { entry.failedAtSeconds = self.now }
         self.batch.append(entry, scope: scope, source: source)
         if self.batch.records.count >= self.batchEntryCount { try self.setAside() }
     }

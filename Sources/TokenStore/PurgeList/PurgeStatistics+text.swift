@@ -11,8 +11,8 @@ extension PurgeStatistics {
             lines.append(
                 "  \(part.count.padded) \(part.scope.topic), "
                     + "\(part.scope.environment.rawValue), from \(part.source), failed "
-                    + "\(TimeText(seconds: part.oldestFailure).text) to "
-                    + TimeText(seconds: part.newestFailure).text
+                    + "\(TimeText(seconds: part.oldestFailureSeconds).text) to "
+                    + TimeText(seconds: part.newestFailureSeconds).text
             )
         }
         return lines.joined(separator: "\n") + "\n"
@@ -26,8 +26,8 @@ extension PurgeStatistics {
                 object.add("environment", part.scope.environment.rawValue)
                 object.add("source", part.source)
                 object.add("count", part.count)
-                object.add("oldestFailure", part.oldestFailure)
-                object.add("newestFailure", part.newestFailure)
+                object.add("oldestFailure", part.oldestFailureSeconds)
+                object.add("newestFailure", part.newestFailureSeconds)
             }
         }
         return JSONObject { object in

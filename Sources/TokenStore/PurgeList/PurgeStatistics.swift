@@ -12,16 +12,21 @@ public struct PurgeStatistics: Hashable, Sendable {
         public var source: String
         /// The number of tokens, at least 1.
         public var count: Int
-        /// The oldest failure, in seconds since 1970.
-        public var oldestFailure: Int64
-        /// The newest failure, in seconds since 1970.
-        public var newestFailure: Int64
+        /// The oldest failure, in seconds since 1970 (UTC).
+        package var oldestFailureSeconds: Int64
+        /// The newest failure, in seconds since 1970 (UTC).
+        package var newestFailureSeconds: Int64
+
+        /// The oldest failure, a whole second.
+        public var oldestFailure: Timestamp { Timestamp(secondsSince1970: self.oldestFailureSeconds) }
+        /// The newest failure, a whole second.
+        public var newestFailure: Timestamp { Timestamp(secondsSince1970: self.newestFailureSeconds) }
 
         /// Counts a token.
         mutating func add(_ failedAt: Int64) {
             self.count += 1
-            self.oldestFailure = min(self.oldestFailure, failedAt)
-            self.newestFailure = max(self.newestFailure, failedAt)
+            self.oldestFailureSeconds = min(self.oldestFailureSeconds, failedAt)
+            self.newestFailureSeconds = max(self.newestFailureSeconds, failedAt)
         }
     }
 

@@ -110,10 +110,18 @@ import Testing
         Line(403, "Forbidden", Self.credentials),
         Line(403, "BadEnvironmentKeyIdInToken", Self.credentials),
         Line(403, "BadEnvironmentKeyInToken", Self.credentials),
-        Line(410, "Unregistered", Ending(.rejected(.unregistered(at: Self.date)), .dead)),
-        Line(410, "ExpiredToken", Ending(.rejected(.unregistered(at: Self.date)), .dead)),
-        Line(410, "", Ending(.rejected(.unregistered(at: Self.date)), .dead)),
-        Line(410, nil, Ending(.rejected(.unregistered(at: Self.date)), .dead)),
+        Line(
+            410,
+            "Unregistered",
+            Ending(.rejected(.unregistered(at: Timestamp(secondsSince1970: Int64(Self.date)))), .dead)
+        ),
+        Line(
+            410,
+            "ExpiredToken",
+            Ending(.rejected(.unregistered(at: Timestamp(secondsSince1970: Int64(Self.date)))), .dead)
+        ),
+        Line(410, "", Ending(.rejected(.unregistered(at: Timestamp(secondsSince1970: Int64(Self.date)))), .dead)),
+        Line(410, nil, Ending(.rejected(.unregistered(at: Timestamp(secondsSince1970: Int64(Self.date)))), .dead)),
         Line(400, "SomethingNew", .rejected(1, .rejected)),
         Line(410, "SomethingNew", .rejected(1, .rejected)),
         Line(429, "SomethingNew", .rejected(1, .rejected)),
@@ -144,7 +152,7 @@ import Testing
     )
     func `milliseconds become seconds, and a time is never in the future`(timestamp: UInt64, seconds: UInt32) throws {
         var scene = try Scene()
-        let ending = Ending(.rejected(.unregistered(at: seconds)), .dead)
+        let ending = Ending(.rejected(.unregistered(at: Timestamp(secondsSince1970: Int64(seconds)))), .dead)
         #expect(scene.answer(410, "Unregistered", timestamp: timestamp) == ending)
     }
 

@@ -88,7 +88,7 @@ extension DeliveryOutcome {
     static func answered(status: Int, reason: String?, timestamp: UInt64?) -> DeliveryOutcome {
         if status == 200 { return .accepted }
         return .rejected(
-            .http2(PushRejection(status: status, reason: PushReason(text: reason ?? ""), timestamp: timestamp))
+            .http2(PushRejection(status: status, reason: PushReason(text: reason ?? ""), timestampNumber: timestamp))
         )
     }
 }

@@ -81,7 +81,9 @@ import Testing
     }
 
     @Test func `a dead token is on the list of the feedback service, even after a restart`() async throws {
-        let upstream = Own.Upstream { $0 == 2 ? .rejected(.unregistered(at: 1_700_000_000)) : .accepted }
+        let upstream = Own.Upstream {
+            $0 == 2 ? .rejected(.unregistered(at: Timestamp(secondsSince1970: 1_700_000_000))) : .accepted
+        }
         let rows = Own.Rows { $0 < 1 }
         try await Own.gateway(upstream, store: rows).withRunning { gateway in
             try await Own.connect(try await gateway.port) {

@@ -113,7 +113,7 @@ struct HTTP2BatchTests {
         let badAnswer = PushRejection(status: 400, reason: .badDeviceToken)
         #expect(record.outcomes[17] == [.rejected(.http2(badAnswer))])
         #expect(record.outcomes[18] == [.accepted] && record.attempts[18] == 2)
-        let deadAnswer = PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_123)
+        let deadAnswer = PushRejection(status: 410, reason: .unregistered, timestampNumber: 1_700_000_000_123)
         #expect(record.outcomes[19] == [.rejected(.http2(deadAnswer))])
         #expect(record.outcomes.values.count { $0 == [.accepted] } == count - 2)
         // The values of the source arrive at the service.

@@ -67,7 +67,7 @@ struct PushClientTests {
         let service = ScriptedService(dead: [try PushFixture.token(9): 1_700_000_000_123])
         let request = try PushFixture.request(9)
         let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
-        let rejection = PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_123)
+        let rejection = PushRejection(status: 410, reason: .unregistered, timestampNumber: 1_700_000_000_123)
         #expect(outcome == .rejected(.http2(rejection)))
         #expect(rejection.secondsSince1970 == 1_700_000_000)
     }

@@ -61,7 +61,7 @@ final class ScriptedService: PushService {
         }
         if let effect = self.script(request, count) { return effect.carryOut(request.ticket, ending: .fin) }
         if let timestamp = self.dead[request.token] {
-            return .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: timestamp))
+            return .rejected(PushRejection(status: 410, reason: .unregistered, timestampNumber: timestamp))
         }
         return self.hold(request)
     }

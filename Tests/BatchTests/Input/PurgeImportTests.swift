@@ -154,7 +154,7 @@ struct PurgeImportTests {
     @Test("a registration has its time after a comma, a semicolon or a tab", arguments: [",", ";", "\t", ", "])
     func registrations(separator: String) throws {
         let registration = try PurgeRegistration(line: "ab\(separator)1000", registeredAt: nil, now: Self.now)
-        #expect(registration == PurgeRegistration(token: [0xAB], registeredAt: 1000))
+        #expect(registration == PurgeRegistration(token: [0xAB], registeredAtSeconds: 1000))
     }
 
     @Test("a line whose reason does not mean a dead token is skipped")

@@ -12,7 +12,7 @@ import Testing
     @Test(arguments: [
         DeliveryReport(.accepted, attempts: 1), DeliveryReport(.suppressed),
         DeliveryReport(.rejected(.binary(.invalidToken)), attempts: 2, isPossibleDuplicate: true),
-        DeliveryReport(.rejected(.unregistered(at: 1_700_000_000)), attempts: 1),
+        DeliveryReport(.rejected(.unregistered(at: Timestamp(secondsSince1970: 1_700_000_000))), attempts: 1),
         DeliveryReport(.invalid(.payloadEmpty)), DeliveryReport(.unsent(.stopped), attempts: 1),
     ])
     func `both have the same keys and values, except for the cause`(report: DeliveryReport) throws {
@@ -22,7 +22,7 @@ import Testing
         let result = LineResult(
             1,
             LineOutcome(report.outcome.kind, status: status, isDuplicate: isDuplicate),
-            timestamp: report.outcome.timestamp,
+            timestamp: report.outcome.timestampNumber,
             attempts: report.attempts,
             reason: report.outcome.reasonText
         )

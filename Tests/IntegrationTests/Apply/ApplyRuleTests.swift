@@ -155,7 +155,7 @@ import Testing
         #expect(alone.failed(64, TokenTableError.fewTopics(["com.store"], .production)), "\(alone)")
         try self.scene.record([1], topic: "com.ent")
         try self.scene.list.forget(
-            [PurgeRegistration(token: ApplyScene.bytes(1), registeredAt: ApplyScene.failedAt + 1)],
+            [PurgeRegistration(token: ApplyScene.bytes(1), registeredAtSeconds: ApplyScene.failedAt + 1)],
             topic: "com.ent"
         )
         let forgotten = try await self.scene.apply(["--require-all-topics"])

@@ -45,7 +45,9 @@ final class ChainRecord: Sendable {
 
         static let badToken = Answer(reply: .rejected(PushRejection(status: 400, reason: .badDeviceToken)))
         static let dead = Answer(
-            reply: .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000))
+            reply: .rejected(
+                PushRejection(status: 410, reason: .unregistered, timestamp: Timestamp(secondsSince1970: 1_700_000_000))
+            )
         )
         static let unavailable = Answer(reply: .rejected(PushRejection(status: 503, reason: .serviceUnavailable)))
         static let throttled = Answer(reply: .rejected(PushRejection(status: 429, reason: .tooManyRequests)))

@@ -114,7 +114,9 @@ import Testing
         let scene = self.scene
         try scene.write("batch.jsonl", (1...5).map { SendScene.line($0) }.joined())
         try await SendScene.withGateway { simulator in
-            #expect(simulator.remove(try DeviceToken(SendScene.token(4)), at: 1_700_000_000_000))
+            #expect(
+                simulator.remove(try DeviceToken(SendScene.token(4)), at: Timestamp(secondsSince1970: 1_700_000_000))
+            )
             let before = try await scene.run(scene.feedback(simulator.feedbackPort, SendScene.json))
             #expect(try before.ending.code == 0 && before.counts["tokens"] == 0)
             let sent = try await scene.send([scene.path("batch.jsonl")], port: simulator.gatewayPort)

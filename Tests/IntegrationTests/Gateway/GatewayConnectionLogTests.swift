@@ -15,7 +15,14 @@ import Testing
         GatewayUpstream { number, _ in
             switch number {
             case 3: .rejected(PushRejection(status: 400, reason: .badDeviceToken))
-            case 5: .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000))
+            case 5:
+                .rejected(
+                    PushRejection(
+                        status: 410,
+                        reason: .unregistered,
+                        timestamp: Timestamp(secondsSince1970: 1_700_000_000)
+                    )
+                )
             default: .accepted
             }
         }

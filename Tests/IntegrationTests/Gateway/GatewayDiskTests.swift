@@ -42,7 +42,9 @@ import Testing
     @Test(.enabled("No disk can be made here.") { await isPossible() })
     func `a provider that sent to a dead token waits until the token is stored`() async throws {
         let upstream = GatewayUpstream(streamCountMax: TestEffort.count(100, long: 1000)) { _, _ in
-            .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000))
+            .rejected(
+                PushRejection(status: 410, reason: .unregistered, timestamp: Timestamp(secondsSince1970: 1_700_000_000))
+            )
         }
         // More than fit into the free space of the database's files.
         let numbers = 1...TestEffort.count(500, long: 2000) as ClosedRange<UInt32>

@@ -64,7 +64,14 @@ import Testing
         GatewayUpstream { number, _ in
             switch number % 10 {
             case 3: .rejected(PushRejection(status: 400, reason: .badDeviceToken))
-            case 5, 6: .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000))
+            case 5, 6:
+                .rejected(
+                    PushRejection(
+                        status: 410,
+                        reason: .unregistered,
+                        timestamp: Timestamp(secondsSince1970: 1_700_000_000)
+                    )
+                )
             default: .accepted
             }
         }

@@ -28,7 +28,7 @@ import Testing
                     SimulatedDevice(
                         token: dead,
                         topic: SendScene.topic,
-                        removalTimestamp: UInt64(Self.deadSince) * 1000
+                        removalTimestamp: Timestamp(secondsSince1970: Int64(Self.deadSince))
                     ),
                     SimulatedDevice(token: foreign, topic: "org.example"),
                 ]
@@ -76,8 +76,8 @@ import Testing
         var times: [[UInt8]: Int64] = [:]
         try PurgeList(path: scene.purgeList).entries {
             #expect($0.source == "send" && $0.topic == SendScene.topic && $0.environment == .sandbox)
-            times[$0.token] = $0.failedAt
-            #expect($0.firstSeen > 1_750_000_000, "The time of this run, whatever the service reports.")
+            times[$0.token] = $0.failedAtSeconds
+            #expect($0.firstSeenSeconds > 1_750_000_000, "The time of this run, whatever the service reports.")
         }
         #expect(Set(times.keys) == [SendScene.bytes(1_000_000), SendScene.bytes(50)])
         #expect(times[SendScene.bytes(50)] == Int64(Self.deadSince))
@@ -117,7 +117,7 @@ import Testing
             #expect(run.error.contains("2 notifications rejected"), "\(run)")
             #expect(run.error.contains("  apns-legacy purge import '"), "\(run)")
             try PurgeList(path: scene.purgeList).entries {
-                #expect($0.token == SendScene.bytes(50) && $0.failedAt >= begin)
+                #expect($0.token == SendScene.bytes(50) && $0.failedAtSeconds >= begin)
             }
             #expect(try scene.purged() == [SendScene.bytes(50)])
         }
@@ -136,7 +136,7 @@ import Testing
         let run = try await CommandRun(["purge", "import", path, "--purge-list", list] + more)
         #expect(run.code == 0, "\(run)")
         var times: [Int64] = []
-        try PurgeList(path: list).entries { times.append($0.failedAt) }
+        try PurgeList(path: list).entries { times.append($0.failedAtSeconds) }
         #expect(times == [Int64(Self.deadSince)])
     }
 

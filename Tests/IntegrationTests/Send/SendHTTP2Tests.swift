@@ -43,7 +43,11 @@ import Testing
                 configuration.faults = faults
                 configuration.devices.removeAll { $0.apps.first?.token == token }
                 configuration.devices.append(
-                    SimulatedDevice(token: token, topic: SendScene.topic, removalTimestamp: 1_700_000_000_000)
+                    SimulatedDevice(
+                        token: token,
+                        topic: SendScene.topic,
+                        removalTimestamp: Timestamp(secondsSince1970: 1_700_000_000)
+                    )
                 )
             },
             body

@@ -81,7 +81,7 @@ import Testing
             #expect(!next.error.contains("purge import"), "\(next)")
             #expect(try scene.results().map(\.line).sorted() == [1, 2, 3, 4, 5])
             var times: [Int64] = []
-            try PurgeList(path: scene.purgeList).entries { times.append($0.failedAt) }
+            try PurgeList(path: scene.purgeList).entries { times.append($0.failedAtSeconds) }
             // Devices that registered after the start of the first run are alive.
             #expect(times.count == 2 && times.allSatisfy { (begin...end).contains($0) }, "\(times)")
             // A single file, as all commands leave it.

@@ -41,7 +41,7 @@ import Testing
         try self.record([1, 2], topic: "com.store")
         try self.record([1], topic: "com.ent")
         #expect(try self.dead() == [1])
-        try self.list.forget([PurgeRegistration(token: [1], registeredAt: 2000)], topic: "com.ent")
+        try self.list.forget([PurgeRegistration(token: [1], registeredAtSeconds: 2000)], topic: "com.ent")
         #expect(try self.dead() == [])
         #expect(try self.dead(in: ["com.ent", "com.store"]) == [])
     }

@@ -33,7 +33,7 @@ import TokenStore
         let list = try PurgeList(path: self.folder.path + "/purge.db")
         try list.record(Self.entries(0..<300, Self.main))
         try list.record(Self.entries(0..<90, TokenScope(topic: "org.example", environment: .sandbox)))
-        try list.forget((200..<400).map { PurgeRegistration(token: Self.token($0), registeredAt: 900) })
+        try list.forget((200..<400).map { PurgeRegistration(token: Self.token($0), registeredAtSeconds: 900) })
         list.close()
         self.earlier = try Data(contentsOf: URL(filePath: self.folder.path + "/purge.db"))
         let again = try PurgeList(path: self.folder.path + "/purge.db")
@@ -199,14 +199,14 @@ import TokenStore
                 try list.record(
                     Self.entries(0..<400, Self.main).map { entry in
                         var entry = entry
-                        entry.firstSeen = 1500
+                        entry.firstSeenSeconds = 1500
                         return entry
                     }
                 )
                 let entries = self.expected.entries.filter { $0.topic == Self.main.topic }.count
                 var found: [PurgeEntry] = []
                 try list.entries { found.append($0) }
-                #expect(found.allSatisfy { $0.failedAt == 1_300_000_001 }, "bit \(bit)")
+                #expect(found.allSatisfy { $0.failedAtSeconds == 1_300_000_001 }, "bit \(bit)")
                 #expect(found.count == self.expected.entries.count + 400 - entries, "bit \(bit)")
             } catch is PurgeListError {}
         }

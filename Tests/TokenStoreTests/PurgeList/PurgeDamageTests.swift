@@ -27,7 +27,7 @@ import Testing
         let list = try PurgeList(path: self.path, isMade: false)
         defer { list.close() }
         try list.record([PurgeListTests.entry([4]), PurgeListTests.entry([1, 2, 3], failedAt: 5000)])
-        try list.forget([PurgeRegistration(token: [4], registeredAt: 1001)])
+        try list.forget([PurgeRegistration(token: [4], registeredAtSeconds: 1001)])
         try list.entries { _ in }
         _ = try list.statistics()
         _ = try list.scopes()

@@ -63,9 +63,9 @@ struct PurgeListTests {
         }
         // Of entries with the same time, the first source is kept.
         entries += entries.prefix(300).map { entry in
-            Self.entry(entry.token, failedAt: entry.failedAt, source: "later")
+            Self.entry(entry.token, failedAt: entry.failedAtSeconds, source: "later")
         }
-        let newest = Dictionary(entries.map { ($0.token, $0) }) { $0.failedAt < $1.failedAt ? $1 : $0 }
+        let newest = Dictionary(entries.map { ($0.token, $0) }) { $0.failedAtSeconds < $1.failedAtSeconds ? $1 : $0 }
         let change = try self.list.record(entries, batchEntryCount: 2000)
         #expect(change.addedCount == newest.count)
         #expect(try self.all() == newest.values.sorted { $0.token.lexicographicallyPrecedes($1.token) })
@@ -99,16 +99,53 @@ struct PurgeListTests {
         var byteCounts: [Int] = []
         try self.list.deadTokens(rules) { byteCounts.append($0.scope.topic.utf8.count) }
         #expect(byteCounts.sorted() == [5, 6])
-        try self.list.forget([PurgeRegistration(token: [1], registeredAt: nil)], topic: names[1])
+        try self.list.forget([PurgeRegistration(token: [1], registeredAtSeconds: nil)], topic: names[1])
         let lookup = try PurgeLookup(self.list, in: [TokenScope(topic: names[1], environment: .production)])
         #expect(try lookup.tokenCount == 0 && self.all().count == 1)
+    }
+
+    @Test("Entries have whole seconds, and milliseconds of queries, expiries and registrations do not blur them")
+    func milliseconds() throws {
+        let (exact, later) = (Timestamp(secondsSince1970: 1000), Timestamp(millisecondsSince1970: 1_000_001))
+        let entry = PurgeEntry(
+            topic: "a",
+            environment: .production,
+            token: [1],
+            failedAt: Timestamp(millisecondsSince1970: 1_000_999),
+            firstSeen: exact,
+            source: "s"
+        )
+        #expect(entry.failedAt == exact && entry == Self.changed(entry) { $0.failedAt = exact })
+        try self.list.record([entry])
+        func found(_ change: (inout PurgeQuery) -> Void) throws -> Int {
+            var (query, count) = (PurgeQuery(), 0)
+            change(&query)
+            try self.list.entries(matching: query) { _ in count += 1 }
+            return count
+        }
+        #expect(try [exact, later].map { time in try found { $0.failedSince = time } } == [1, 0])
+        #expect(try [exact, later].map { time in try found { $0.failedBefore = time } } == [0, 1])
+        let part = try #require(try self.list.statistics().parts.first)
+        #expect(part.oldestFailure == exact && part.newestFailure == exact)
+        // It may have failed after the registration, in the same second.
+        let registration = PurgeRegistration(token: [1], registeredAt: later)
+        #expect(registration.registeredAt == exact)
+        #expect(try self.list.forget([registration]).keptCount == 1)
+        #expect(try [exact, later].map { try self.list.expire(failedBefore: $0) } == [0, 1])
+    }
+
+    private static func changed(_ entry: PurgeEntry, _ body: (inout PurgeEntry) -> Void) -> PurgeEntry {
+        var entry = entry
+        body(&entry)
+        return entry
     }
 
     @Test("An entry is removed if it registered after its failure")
     func registration() throws {
         try self.list.record([Self.entry([1]), Self.entry([2]), Self.entry([3])])
         let result = try self.list.forget([
-            PurgeRegistration(token: [1], registeredAt: 1001), PurgeRegistration(token: [2], registeredAt: 1000),
+            PurgeRegistration(token: [1], registeredAt: Timestamp(secondsSince1970: 1001)),
+            PurgeRegistration(token: [2], registeredAt: Timestamp(secondsSince1970: 1000)),
             PurgeRegistration(token: [3], registeredAt: nil), PurgeRegistration(token: [4], registeredAt: nil),
         ])
         #expect(result.forgottenCount == 2 && result.keptCount == 1 && result.unknownCount == 1)
@@ -117,7 +154,7 @@ struct PurgeListTests {
 
     @Test("A registration is remembered before its failure arrives, in known or named topics")
     func earlyRegistration() throws {
-        let early = [1001, nil].enumerated().map { PurgeRegistration(token: [UInt8($0 + 1)], registeredAt: $1) }
+        let early = [1001, nil].enumerated().map { PurgeRegistration(token: [UInt8($0 + 1)], registeredAtSeconds: $1) }
         let nowhere = try self.list.forget(early)
         #expect(nowhere.unknownCount == 2 && nowhere.unrememberedCount == 1)
         try self.list.addScope(TokenScope(topic: "com.example.app", environment: .production))
@@ -138,7 +175,7 @@ struct PurgeListTests {
     func registrationsExpire() throws {
         let scope = TokenScope(topic: "com.example.app", environment: .production)
         try self.list.addScope(scope)
-        try self.list.forget([1, 2].map { PurgeRegistration(token: [UInt8($0)], registeredAt: 1000 + $0) })
+        try self.list.forget([1, 2].map { PurgeRegistration(token: [UInt8($0)], registeredAtSeconds: 1000 + $0) })
         try self.list.expire(failedBefore: 1002)
         let change = try self.list.record([Self.entry([1], failedAt: 900), Self.entry([2], failedAt: 900)])
         #expect(change.addedCount == 1 && change.supersededCount == 1)

@@ -121,7 +121,7 @@ import TokenStore
             PurgeListTests.entry([1], failedAt: now + 90_000), PurgeListTests.entry([2], failedAt: now + 3600),
         ])
         var times: [Int64] = []
-        try list.entries { times.append($0.failedAt) }
+        try list.entries { times.append($0.failedAtSeconds) }
         #expect((now...now + 60).contains(times[0]) && times[1] == now + 3600)
         list.close()
         try FileManager.default.removeItem(atPath: self.path)

@@ -16,8 +16,8 @@ struct PurgeWalkTests {
     }
 
     struct Value: Equatable {
-        var failedAt: Int64
-        var firstSeen: Int64
+        var failedAtSeconds: Int64
+        var firstSeenSeconds: Int64
         var source: String
     }
 
@@ -35,24 +35,26 @@ struct PurgeWalkTests {
                     token: entry.token
                 )
                 self.scopes.insert(key.scope)
-                if let time = self.registered[key], time > entry.failedAt {
+                if let time = self.registered[key], time > entry.failedAtSeconds {
                     change.supersededCount += 1
                     continue
                 }
                 guard let old = self.dead[key] else {
                     self.dead[key] = Value(
-                        failedAt: entry.failedAt,
-                        firstSeen: entry.firstSeen,
+                        failedAtSeconds: entry.failedAtSeconds,
+                        firstSeenSeconds: entry.firstSeenSeconds,
                         source: entry.source
                     )
                     change.addedCount += 1
                     continue
                 }
                 var new = old
-                if entry.failedAt > old.failedAt { (new.failedAt, new.source) = (entry.failedAt, entry.source) }
-                new.firstSeen = min(old.firstSeen, entry.firstSeen)
+                if entry.failedAtSeconds > old.failedAtSeconds {
+                    (new.failedAtSeconds, new.source) = (entry.failedAtSeconds, entry.source)
+                }
+                new.firstSeenSeconds = min(old.firstSeenSeconds, entry.firstSeenSeconds)
                 self.dead[key] = new
-                if (new.failedAt, new.firstSeen) == (old.failedAt, old.firstSeen) {
+                if (new.failedAtSeconds, new.firstSeenSeconds) == (old.failedAtSeconds, old.firstSeenSeconds) {
                     change.unchangedCount += 1
                 } else {
                     change.updatedCount += 1
@@ -68,22 +70,23 @@ struct PurgeWalkTests {
         ) -> PurgeForgetResult {
             var result = PurgeForgetResult()
             for registration in registrations {
-                if let topic, let environment, registration.registeredAt != nil {
+                if let topic, let environment, registration.registeredAtSeconds != nil {
                     self.scopes.insert(TokenScope(topic: topic, environment: environment))
                 }
                 let keys = self.keys(topic, environment, registration.token)
-                if keys.isEmpty, registration.registeredAt != nil { result.unrememberedCount += 1 }
+                if keys.isEmpty, registration.registeredAtSeconds != nil { result.unrememberedCount += 1 }
                 let held = keys.filter { self.dead[$0] != nil }
                 if held.isEmpty { result.unknownCount += 1 }
                 for key in keys {
-                    let isGone = self.dead[key].map { $0.failedAt < registration.registeredAt ?? .max } ?? false
+                    let isGone =
+                        self.dead[key].map { $0.failedAtSeconds < registration.registeredAtSeconds ?? .max } ?? false
                     if isGone {
                         self.dead[key] = nil
                         result.forgottenCount += 1
                     } else if self.dead[key] != nil {
                         result.keptCount += 1
                     }
-                    guard let time = registration.registeredAt else { continue }
+                    guard let time = registration.registeredAtSeconds else { continue }
                     self.registered[key] = max(self.registered[key] ?? time, time)
                 }
             }
@@ -92,7 +95,7 @@ struct PurgeWalkTests {
 
         mutating func expire(_ moment: Int64) -> Int {
             let before = self.dead.count
-            self.dead = self.dead.filter { $0.value.failedAt >= moment }
+            self.dead = self.dead.filter { $0.value.failedAtSeconds >= moment }
             self.registered = self.registered.filter { $0.value >= moment }
             return before - self.dead.count
         }
@@ -110,15 +113,17 @@ struct PurgeWalkTests {
                     topic: key.scope.topic,
                     environment: key.scope.environment,
                     token: key.token,
-                    failedAt: value.failedAt,
-                    firstSeen: value.firstSeen,
+                    failedAt: value.failedAtSeconds,
+                    firstSeen: value.firstSeenSeconds,
                     source: value.source
                 )
             }
             .filter { entry in
                 query.topic ?? entry.topic == entry.topic && query.environment ?? entry.environment == entry.environment
-                    && query.token ?? entry.token == entry.token && query.failedSince ?? .min <= entry.failedAt
-                    && entry.failedAt < query.failedBefore ?? .max && query.source ?? entry.source == entry.source
+                    && query.token ?? entry.token == entry.token
+                    && query.failedSinceSeconds ?? .min <= entry.failedAtSeconds
+                    && entry.failedAtSeconds < query.failedBeforeSeconds ?? .max
+                    && query.source ?? entry.source == entry.source
             }
             .sorted { left, right in
                 if left.topic != right.topic { return left.topic < right.topic }
@@ -157,8 +162,8 @@ struct PurgeWalkTests {
         if Bool.random(using: &random) { query.topic = Self.topics.randomElement(using: &random) }
         if Bool.random(using: &random) { query.environment = .sandbox }
         if Int.random(in: 0..<4, using: &random) == 0 { query.token = Self.token(&random) }
-        if Bool.random(using: &random) { query.failedSince = Self.time(&random) }
-        if Bool.random(using: &random) { query.failedBefore = Self.time(&random) }
+        if Bool.random(using: &random) { query.failedSinceSeconds = Self.time(&random) }
+        if Bool.random(using: &random) { query.failedBeforeSeconds = Self.time(&random) }
         if Int.random(in: 0..<3, using: &random) == 0 { query.source = Self.sources.randomElement(using: &random) }
         return query
     }
@@ -189,7 +194,7 @@ struct PurgeWalkTests {
                 let registrations = (0..<Int.random(in: 0..<20, using: &random)).map { _ in
                     PurgeRegistration(
                         token: Self.token(&random),
-                        registeredAt: Bool.random(using: &random) ? Self.time(&random) : nil
+                        registeredAtSeconds: Bool.random(using: &random) ? Self.time(&random) : nil
                     )
                 }
                 let topic = Bool.random(using: &random) ? Self.topics.randomElement(using: &random) : nil
