@@ -76,6 +76,9 @@ package struct TopicFamily: Hashable, Sendable {
         return identifier + suffix
     }
 
+    /// Whether the topics are those of passes, whose updates have an empty payload.
+    var isForWallet: Bool { self.mark == .prefix("pass.") }
+
     /// What all topics of the family have, as in "ends with .voip".
     package var condition: String {
         switch self.mark {

@@ -108,7 +108,7 @@ import Testing
             let path = try scene.write("a\u{1B}[2J.json", text)
             let run = try await CommandRun(["payload", "check", path])
             #expect(
-                run.code == 1 && run.output.contains("a<U+1B>[2J.json, line 1, column 1: expected true"),
+                run.code == 1 && run.output.contains("a<U+1B>[2J.json, line 1, column 1: expected an object"),
                 "\(run)"
             )
             #expect(!run.output.contains("\u{1B}"))

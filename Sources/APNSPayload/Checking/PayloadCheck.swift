@@ -23,10 +23,19 @@ struct PayloadCheck {
     /// - Throws: `ScanFailure` for the first byte at fault; ``failure(_:)`` tells what is wrong.
     mutating func skipPayload(_ scanner: inout JSONScanner) throws(ScanFailure) {
         let byteOffset = scanner.byteOffset
-        let kind = try scanner.kind()
-        guard kind == .object else {
+        let kind: JSONKind
+        do throws(ScanFailure) {
+            kind = try scanner.kind()
             // The first letter alone does not make it a literal.
-            try scanner.skipValue(enclosedBy: 0)
+            if kind != .object { try scanner.skipValue(enclosedBy: 0) }
+        } catch {
+            // Values and literals are expected inside an object only.
+            guard [.missingValue, .invalidLiteral].contains(error.problem), error.byteOffset == byteOffset else {
+                throw error
+            }
+            throw self.refuse(PayloadFailure(kind: .objectMissing, byteOffset: byteOffset))
+        }
+        guard kind == .object else {
             throw self.refuse(PayloadFailure(kind: .notAnObject(kind), byteOffset: byteOffset))
         }
         try self.skipObject(.root, &scanner, enclosedBy: 0, checksKnownKeys: self.checksKnownKeys)

@@ -15,6 +15,8 @@ public struct PayloadProblem: Error, Hashable, Sendable {
         case syntax(JSONProblem)
         /// The payload is JSON, but not an object.
         case notAnObject(JSONKind)
+        /// The payload begins like no JSON value, such as text that is not JSON.
+        case objectMissing
         /// The payload is longer than the protocol allows; both numbers are in bytes.
         case tooLong(byteCount: Int, byteCountMax: Int)
         /// A known key is repeated in its object, so one of its values would be lost.
@@ -27,7 +29,7 @@ public struct PayloadProblem: Error, Hashable, Sendable {
         /// The known key at fault; `nil` if the problem is not about a known key.
         public var key: PayloadKey? {
             switch self {
-            case .syntax, .notAnObject, .tooLong: nil
+            case .syntax, .notAnObject, .objectMissing, .tooLong: nil
             case .duplicateKey(let key), .wrongKind(let key, _, _), .wrongElementKind(let key, _): key
             }
         }
@@ -65,6 +67,8 @@ extension PayloadProblem.Kind: CustomStringConvertible {
             fault.description
         case .notAnObject(let found):
             "the payload is \(found), expected an object"
+        case .objectMissing:
+            "expected an object"
         case .tooLong(let byteCount, let byteCountMax):
             "the payload has \(byteCount) bytes, the limit is \(byteCountMax)"
         case .duplicateKey(let key):

@@ -15,7 +15,7 @@ public enum PayloadChecks: Hashable, Sendable {
     case none
     /// That it is valid, as by `Payload.check(rules:)`: an invalid one is not sent.
     case errors
-    /// The same, and probable mistakes, as by `Payload.warnings()`.
+    /// The same, and probable mistakes, as by `Payload.warnings(for:topic:)`.
     ///
     /// A payload with a probable mistake is sent. The client logs each kind of mistake once, at warning level, without
     /// names of unknown keys. The check takes several times as long as that for errors.
@@ -31,10 +31,9 @@ final class PayloadWarningLog: Sendable {
     init(_ logger: Logger) { self.logger = logger }
 
     /// Checks a valid payload.
-    func check(_ payload: ByteBuffer, pushType: PushType?) {
-        guard let warnings = try? Payload(bytes: Array(payload.readableBytesView)).warnings() else { return }
-        // A push type such as that of calls needs no keys in `aps`.
-        for warning in warnings where warning.kind != .noEffect || pushType == nil {
+    func check(_ payload: ByteBuffer, pushType: PushType?, topic: String?) {
+        let payload = Payload(bytes: Array(payload.readableBytesView))
+        for warning in (try? payload.warnings(for: pushType, topic: topic)) ?? [] {
             let text = warning.textOfKnownKeys
             guard self.logged.withLockedValue({ $0.insert(text).inserted }) else { continue }
             // The logger of the caller's task, whose metadata says where the payload comes from.

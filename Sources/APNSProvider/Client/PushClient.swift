@@ -336,7 +336,7 @@ struct PayloadCheck: Sendable {
         let payload = notification.payload
         guard !self.lastValid.withLockedValue({ $0 == payload }) else { return nil }
         if let problem = Self.problem(of: payload) { return .invalid(.payload(problem)) }
-        self.warnings?.check(payload, pushType: notification.pushType)
+        self.warnings?.check(payload, pushType: notification.pushType, topic: notification.topic)
         self.lastValid.withLockedValue { $0 = payload }
         return nil
     }

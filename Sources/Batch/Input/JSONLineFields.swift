@@ -88,8 +88,15 @@ import APNSWire
     /// Why a payload is refused.
     @inline(never)
     private func problem(_ failure: PayloadFailure) -> BatchProblem.Kind {
-        guard case .syntax(let problem) = failure.kind else { return .json(failure.kind) }
-        return unsafe .json(ScanFailure(problem, byteOffset: failure.byteOffset), in: self.line)
+        switch failure.kind {
+        case .syntax(let problem):
+            return unsafe .json(ScanFailure(problem, byteOffset: failure.byteOffset), in: self.line)
+        case .objectMissing:
+            let missing = ScanFailure(.missingValue, byteOffset: failure.byteOffset)
+            let kind = unsafe BatchProblem.Kind.json(missing, in: self.line)
+            return kind == .json(.syntax(.missingValue)) ? .json(.objectMissing) : kind
+        default: return .json(failure.kind)
+        }
     }
 
     @inline(__always)
