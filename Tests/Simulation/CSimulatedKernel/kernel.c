@@ -811,7 +811,7 @@ int sim_run(const volatile bool *flag, uint64_t until) {
         if (!heap_count) return 2;
         if (heap[0].time > until) return 1;
         struct event event = pop();
-        if (is_partitioned && event.kind <= RESET) {
+        if (is_partitioned && event.kind <= RESET && is_faulty(event.object)) {
             schedule(event.time + 50000000, event.kind, event.object, event.value, event.bytes);
             if (event.time > now_ns) now_ns = event.time;
             continue;

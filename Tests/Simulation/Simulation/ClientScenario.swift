@@ -31,7 +31,9 @@ struct ClientScenario: Sendable {
     private static let quiet = Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
 
     func run() async throws {
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: Chance.number(1...2))
+        let group = MultiThreadedEventLoopGroup(
+            numberOfThreads: simplified.contains(.threads) ? Chance.number(1...2) : 1
+        )
         var simulated = try SimulatorConfiguration(tls: self.materials.server)
         simulated.acceptsUnknownTokens = true
         simulated.onReceive = { received in
@@ -47,7 +49,7 @@ struct ClientScenario: Sendable {
                 isBinary
                 ? self.binary(simulator.gatewayPort, policy) : self.http2(simulator.http2Port, policy)
             let client = try PushClient(configuration, eventLoopGroup: group, logger: Self.quiet)
-            let count = Chance.number(1...300)
+            let count = min(Chance.number(1...300), simplified.countMax)
             self.history.note("\(isBinary ? "binary" : "http2"), \(policy), \(count) notifications")
             let trouble = Task { try await Network.makeTrouble(self.history) }
             async let running: Void = client.run()

@@ -44,7 +44,9 @@ struct GatewayScenario: Sendable {
     private enum Side: CaseIterable { case provider, service, none }
 
     func run() async throws {
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: Chance.number(1...2))
+        let group = MultiThreadedEventLoopGroup(
+            numberOfThreads: simplified.contains(.threads) ? Chance.number(1...2) : 1
+        )
         var simulated = try SimulatorConfiguration(tls: self.materials.server)
         simulated.acceptsUnknownTokens = true
         simulated.onReceive = { received in
@@ -100,7 +102,7 @@ struct GatewayScenario: Sendable {
         // No port of the simulation.
         case .none: Network.make(faultPort: 1)
         }
-        let count = Chance.number(1...200)
+        let count = min(Chance.number(1...200), simplified.countMax)
         self.history.note("faults: \(side), \(count) notifications")
         let trouble = Task { if side != .none { try await Network.makeTrouble(self.history) } }
         var provider = OldProvider(tls: self.materials.client, port: port, history: self.history)

@@ -19,11 +19,11 @@ enum Network {
                 receive_buffer: UInt32(Chance.one(of: [2048, 20_000, 200_000])),
                 window: UInt32(Chance.one(of: [1460, 14_600, 100_000])),
                 segment_max: UInt32(Chance.one(of: [536, 1460, 16_000])),
-                short_io: Chance.once(in: 2),
-                reset_chance: UInt32(resets),
-                stall_chance: UInt32(stalls),
+                short_io: Chance.once(in: 2) && simplified.contains(.shortIO),
+                reset_chance: simplified.contains(.resets) ? UInt32(resets) : 0,
+                stall_chance: simplified.contains(.stalls) ? UInt32(stalls) : 0,
                 stall: UInt64(Chance.number(1...90)) * 1_000_000_000,
-                refuse_chance: UInt32(refusals),
+                refuse_chance: simplified.contains(.refusals) ? UInt32(refusals) : 0,
                 fault_port: CInt(faultPort)
             )
         )
@@ -31,6 +31,7 @@ enum Network {
 
     /// Resets connections, stops all traffic for a while, and moves the wall clock.
     static func makeTrouble(_ history: History) async throws {
+        guard simplified.contains(.trouble) else { return }
         for _ in 0..<Chance.number(0...4) {
             try await Task.sleep(for: Chance.duration(1...3000))
             switch Chance.number(0...2) {

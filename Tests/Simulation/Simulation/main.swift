@@ -2,8 +2,9 @@
 
 // Runs scenarios, each from a seed and in a process of its own.
 //
-//     Simulation [--first N] [--count N] [--seconds N]      runs many seeds, and prints those that fail
-//     Simulation --seed N                                   runs one, and prints its history
+//     Simulation [--first N] [--count N] [--seconds N] [--failures N]   runs many seeds, and prints those that fail
+//     Simulation --seed N                                               runs one, simplifies it if it fails, and prints
+//                                                                       its history
 
 import CSimulatedKernel
 import Glibc
@@ -16,17 +17,19 @@ sim_fix_addresses(CommandLine.unsafeArgv)
 var first: UInt64 = 1
 var count: UInt64 = 100
 var seconds = Int64.max
+var failureCountMax = Int.max
 var single: UInt64?
 var arguments = CommandLine.arguments.dropFirst()
 while let option = arguments.popFirst() {
     guard let value = arguments.popFirst(), let number = UInt64(value) else {
-        print("usage: Simulation [--first N] [--count N] [--seconds N] [--seed N]")
+        print("usage: Simulation [--first N] [--count N] [--seconds N] [--failures N] [--seed N]")
         exit(64)
     }
     switch option {
     case "--first": first = number
     case "--count": count = number
     case "--seconds": seconds = Int64(number)
+    case "--failures": failureCountMax = Int(number)
     case "--seed": single = number
     default:
         print("unknown option \(option)")
@@ -39,17 +42,35 @@ sim_start(0, wallSeconds)
 let materials = try Materials()
 
 /// Runs a seed in this process, and ends the process.
-func runSeed(_ seed: UInt64, isVerbose: Bool) -> Never {
+func runSeed(_ seed: UInt64, _ simplifications: Simplifications = Simplifications(), isVerbose: Bool) -> Never {
     alarm(120)
+    simplified = simplifications
     let result = Run(seed, materials, isVerbose: isVerbose).run()
-    if isVerbose || result != nil {
+    if isVerbose || result != nil, !simplifications.isQuiet {
         print("seed \(seed): \(result ?? "passed"), \(sim_step_count()) steps, digest \(sim_digest())")
     }
     fflush(nil)
     _exit(result == nil ? 0 : 1)
 }
 
-if let single { runSeed(single, isVerbose: true) }
+/// Whether a seed fails, in a process of its own.
+func fails(_ seed: UInt64, _ simplifications: Simplifications) -> Bool {
+    var simplifications = simplifications
+    simplifications.isQuiet = true
+    fflush(nil)
+    let process = sim_fork()
+    if process == 0 { runSeed(seed, simplifications, isVerbose: false) }
+    var status: CInt = 0
+    waitpid(process, &status, 0)
+    return status != 0
+}
+
+if let single {
+    var simplifications = Simplifications()
+    if fails(single, simplifications) { simplifications.shrink { fails(single, $0) } }
+    print(simplifications)
+    runSeed(single, simplifications, isVerbose: true)
+}
 
 let start = sim_real_seconds()
 let workerCount = sysconf(CInt(_SC_NPROCESSORS_ONLN))
@@ -68,7 +89,8 @@ var runCount: UInt64 = 0
     if status & 0x7F != 0 { print("seed \(seed): ended by signal \(status & 0x7F)") }
 }
 
-for seed in first..<first + count where sim_real_seconds() - start < seconds {
+for seed in first..<first + count {
+    if sim_real_seconds() - start >= seconds || failedSeeds.count >= failureCountMax { break }
     fflush(nil)
     let process = sim_fork()
     if process == 0 { runSeed(seed, isVerbose: false) }

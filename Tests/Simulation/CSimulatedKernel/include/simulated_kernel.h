@@ -54,7 +54,7 @@ void sim_jump_wall_clock(int64_t nanoseconds);
 /// Resets open connections, of the faulty port, with some chance in millionths each.
 void sim_reset_connections(uint32_t chance);
 
-/// Stops or restores all traffic: segments wait.
+/// Stops or restores the traffic of the faulty port, or all: segments wait.
 void sim_set_partition(bool is_partitioned);
 
 /// Runs everything until the flag is set or the simulated time is over.
