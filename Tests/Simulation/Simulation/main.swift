@@ -58,7 +58,7 @@ func fails(_ seed: UInt64, _ simplifications: Simplifications) -> Bool {
     var simplifications = simplifications
     simplifications.isQuiet = true
     fflush(nil)
-    let process = sim_fork()
+    let process = sim_fork(-1)
     if process == 0 { runSeed(seed, simplifications, isVerbose: false) }
     var status: CInt = 0
     waitpid(process, &status, 0)
@@ -74,7 +74,7 @@ if let single {
 
 let start = sim_real_seconds()
 let workerCount = sysconf(CInt(_SC_NPROCESSORS_ONLN))
-var running: [pid_t: UInt64] = [:]
+var running: [pid_t: (seed: UInt64, processor: Int)] = [:]
 var failedSeeds: [UInt64] = []
 var runCount: UInt64 = 0
 
@@ -82,7 +82,7 @@ var runCount: UInt64 = 0
 @MainActor func collect() {
     var status: CInt = 0
     let process = waitpid(-1, &status, 0)
-    guard let seed = running.removeValue(forKey: process) else { return }
+    guard let (seed, _) = running.removeValue(forKey: process) else { return }
     runCount += 1
     guard status != 0 else { return }
     failedSeeds.append(seed)
@@ -92,9 +92,10 @@ var runCount: UInt64 = 0
 for seed in first..<first + count {
     if sim_real_seconds() - start >= seconds || failedSeeds.count >= failureCountMax { break }
     fflush(nil)
-    let process = sim_fork()
+    let processor = (0..<workerCount).first { worker in !running.values.contains { $0.processor == worker } } ?? 0
+    let process = sim_fork(CInt(processor))
     if process == 0 { runSeed(seed, isVerbose: false) }
-    running[process] = seed
+    running[process] = (seed, processor)
     if running.count >= workerCount { collect() }
 }
 while !running.isEmpty { collect() }

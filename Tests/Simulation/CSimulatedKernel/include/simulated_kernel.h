@@ -75,8 +75,8 @@ uint64_t sim_fault_count(void);
 /// Starts the program again without random addresses and hashes, on which the order of sets depends.
 void sim_fix_addresses(char *const arguments[]);
 
-/// fork(), which Swift does not offer: each seed has a process of its own.
-int sim_fork(void);
+/// fork(), which Swift does not offer: each seed has a process of its own, on one processor; -1: on any.
+int sim_fork(int processor);
 
 /// The monotonic time of the real system, in seconds.
 int64_t sim_real_seconds(void);
