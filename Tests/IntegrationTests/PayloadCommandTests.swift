@@ -45,7 +45,7 @@ import Testing
         #expect(run.code == 1)
         #expect(
             run.output == """
-                \(path), line 4, column 1: expected a value
+                \(path), line 4, column 1: expected an object
                 \(path), line 5: missing payload
                 4 payloads: 2 would be refused, 0 warnings
 
