@@ -152,10 +152,10 @@ package final class RequestClient: Sendable {
         }
     }
 
-    /// Waits until there is room, submissions have ended, or the task is cancelled.
     /// Why connections fail; `nil` if they work.
     var outage: ConnectionFailure? { self.queue.outage }
 
+    /// Waits until there is room, submissions have ended, or the task is cancelled.
     func waitForRoom() async { await self.queue.waitForRoom() }
 
     /// Waits until everything is settled and submissions have ended, or the task is cancelled.

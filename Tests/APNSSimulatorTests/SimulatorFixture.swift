@@ -92,5 +92,6 @@ enum SimulatorFixture {
 
 /// In these tests, a literal is a time in milliseconds since 1970 (UTC).
 extension Timestamp: ExpressibleByIntegerLiteral {
+    /// Creates a time from milliseconds since 1970 (UTC).
     public init(integerLiteral milliseconds: Int64) { self.init(millisecondsSince1970: milliseconds) }
 }
