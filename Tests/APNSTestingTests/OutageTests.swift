@@ -16,6 +16,7 @@ import Testing
         return listener == .binary
             ? running.binaryConfiguration {
                 $0.queueTimeout = queueTimeout
+                $0.limits.outageTimeout = queueTimeout
                 $0.limits.backoff.max = .milliseconds(5)
             }
             : running.http2Configuration { push, _ in
