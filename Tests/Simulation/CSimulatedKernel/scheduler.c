@@ -133,8 +133,8 @@ static SWIFT_CC void enqueue_after(unsigned long long delay, void *job, void *or
 }
 
 static SWIFT_CC void enqueue_at(
-    long long seconds, long long nanoseconds, long long tolerance, long long tolerance_nanoseconds, int clock, void *job,
-    void *original
+    long long seconds, long long nanoseconds, long long tolerance, long long tolerance_nanoseconds, int clock,
+    void *job, void *original
 ) {
     schedule_job(
         (uint64_t)seconds * 1000000000 + (uint64_t)nanoseconds, (struct job){SWIFT_JOB, job, NULL, NULL});

@@ -60,7 +60,7 @@ struct ClientScenario: Sendable {
             _ = await trouble.result
             // What is still on its way arrives.
             sim_set_partition(false)
-            try await Task.sleep(for: .seconds(120))
+            try await SimulatedTime.pass(.seconds(120))
             self.check(count, policy)
         }
     }
@@ -120,12 +120,12 @@ struct ClientScenario: Sendable {
                 if Chance.once(in: 5) {
                     let delay = Chance.duration(0...2000)
                     group.addTask {
-                        try? await Task.sleep(for: delay)
+                        try? await SimulatedTime.pass(delay)
                         task.cancel()
                     }
                 }
                 group.addTask { await task.value }
-                if Chance.once(in: 40) { try? await Task.sleep(for: Chance.duration(0...400)) }
+                if Chance.once(in: 40) { try? await SimulatedTime.pass(Chance.duration(0...400)) }
             }
         }
     }

@@ -113,12 +113,12 @@ struct GatewayScenario: Sendable {
             let result = try await provider.send(part)
             self.learn(result, part, &knowledge)
             pending.removeAll { knowledge[$0]?.isAccepted == true || knowledge[$0]?.isRejected == true }
-            if case .failed = result { try await Task.sleep(for: Chance.duration(0...5000)) }
+            if case .failed = result { try await SimulatedTime.pass(Chance.duration(0...5000)) }
         }
         trouble.cancel()
         _ = await trouble.result
         sim_set_partition(false)
-        try await Task.sleep(for: .seconds(400))
+        try await SimulatedTime.pass(.seconds(400))
         self.check(knowledge, side)
     }
 
@@ -226,7 +226,7 @@ struct OldProvider {
                 hasWritten = true
                 for start in stride(from: 0, to: frames.count, by: partCount) {
                     provider.push(frames[start..<min(frames.count, start + partCount)].flatMap(\.self))
-                    if Chance.once(in: 4) { try await Task.sleep(for: Chance.duration(0...50)) }
+                    if Chance.once(in: 4) { try await SimulatedTime.pass(Chance.duration(0...50)) }
                 }
                 try? await provider.closeOutput()
                 let ending = try await provider.end(within: .seconds(900))

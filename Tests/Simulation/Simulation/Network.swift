@@ -33,7 +33,7 @@ enum Network {
     static func makeTrouble(_ history: History) async throws {
         guard simplified.contains(.trouble) else { return }
         for _ in 0..<Chance.number(0...4) {
-            try await Task.sleep(for: Chance.duration(1...3000))
+            try await SimulatedTime.pass(Chance.duration(1...3000))
             switch Chance.number(0...2) {
             case 0:
                 history.note("connections are reset")
@@ -41,7 +41,7 @@ enum Network {
             case 1:
                 history.note("no packet passes")
                 sim_set_partition(true)
-                try await Task.sleep(for: Chance.duration(10...60_000))
+                try await SimulatedTime.pass(Chance.duration(10...60_000))
                 sim_set_partition(false)
                 history.note("packets pass again")
             default: sim_jump_wall_clock(Int64(Chance.number(-3600...3600)) * 1_000_000_000)

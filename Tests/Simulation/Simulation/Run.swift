@@ -84,6 +84,11 @@ private struct End: @unchecked Sendable {
     func reach() { self.flag.pointee = true }
 }
 
+/// Time that passes at once when nothing else can happen.
+enum SimulatedTime {
+    static func pass(_ duration: Duration) async throws { try await Task.sleep(for: duration) }
+}
+
 /// Chance, from the seed.
 enum Chance {
     /// A number in a range.
