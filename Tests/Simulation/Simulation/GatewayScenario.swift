@@ -64,6 +64,8 @@ struct GatewayScenario: Sendable {
                 upstream: upstream
             )
             bridge.requests = RequestRules(topic: "com.example.app")
+            // After the default of two minutes, a resend is a new notification.
+            bridge.rememberedDuration = .seconds(86_400)
             let backend = HTTP2Backend([bridge], recorder: NoFeedback(), eventLoopGroup: group, logger: Self.quiet)
             var listening = BinaryListenerConfiguration(
                 identity: self.materials.serverIdentity,

@@ -44,7 +44,7 @@ final class Run: Sendable {
     }
 
     /// The simulated time that a scenario may take.
-    private static let durationMax: UInt64 = 3600 * 1_000_000_000
+    private static let durationMax: UInt64 = 86_400 * 1_000_000_000
 
     /// Returns what is wrong; `nil` if nothing is.
     func run() -> String? {
