@@ -26,22 +26,31 @@ import TokenStore
         return SendScene.Run(ending: ending, output: scene.read("out"), error: scene.read("err"))
     }
 
+    /// The summary and the message give the same reason, and say what to do.
+    private func expectStopped(_ run: SendScene.Run, _ command: String) throws {
+        struct Summary: Decodable {
+            var command: String
+            var exitCode: Int32
+            var error: String
+        }
+        let summary = try JSONDecoder().decode(Summary.self, from: Data(run.output.utf8))
+        #expect(summary.command == command && summary.exitCode == 75 && run.ending.code == 75, "\(run)")
+        #expect(run.error == "apns-legacy \(command): \(summary.error)\n", "\(run)")
+        #expect(summary.error.contains("signal") && summary.error.contains("run the same command again"), "\(run)")
+    }
+
     private var purge: [String] { ["--purge-list", self.scene.path("list.sqlite")] }
 
     @Test func `feedback`() async throws {
         let run = try await self.stop(
             ["feedback", "--host", "localhost", "--certificate", self.scene.path("fifo")] + self.purge
         )
-        let text = "stopped by a signal before the service was asked; run the same command again"
-        #expect(run.ending.code == 75 && run.error == "apns-legacy feedback: \(text)\n", "\(run)")
-        #expect(run.output.contains(#""command":"feedback","exitCode":75,"#) && run.output.contains(text), "\(run)")
+        try self.expectStopped(run, "feedback")
     }
 
     @Test func `purge import`() async throws {
         let run = try await self.stop(["purge", "import", self.scene.path("fifo")] + self.purge)
-        let text = "stopped by a signal before anything was imported; run the same command again"
-        #expect(run.ending.code == 75 && run.error == "apns-legacy purge import: \(text)\n", "\(run)")
-        #expect(run.output == #"{"command":"purge import","exitCode":75,"error":"\#(text)"}"# + "\n", "\(run)")
+        try self.expectStopped(run, "purge import")
         #expect(!FileManager.default.fileExists(atPath: self.scene.path("list.sqlite")))
     }
 
@@ -67,8 +76,8 @@ import TokenStore
         let lines = String(decoding: output, as: UTF8.self).split(separator: "\n")
         let batchCount = lines.count { $0 == "COMMIT;" }
         #expect(batchCount > 0 && batchCount < 40 && lines.last == "COMMIT;", "\(batchCount)")
-        let text = "stopped by a signal after \(batchCount) batches written; run the same command again"
-        #expect(ending.code == 75 && scene.read("err").hasSuffix("apns-legacy purge apply: \(text)\n"), "\(ending)")
+        let last = scene.read("err").split(separator: "\n").last ?? ""
+        #expect(ending.code == 75 && last.contains(" \(batchCount) batches"), "\(ending): \(last)")
     }
 
     @Test(arguments: [["gateway", "run", "--config"], ["simulator", "--faults"]])
@@ -76,7 +85,7 @@ import TokenStore
         let run = try await self.stop(words + [self.scene.path("fifo")])
         let name = words.dropLast().joined(separator: " ")
         #expect(run.ending.code == 0, "\(run)")
-        #expect(run.error == "apns-legacy \(name): stopped by a signal before it was ready\n", "\(run)")
+        #expect(run.error.hasPrefix("apns-legacy \(name): ") && run.error.contains("signal"), "\(run)")
         #expect(run.output == #"{"command":"\#(name)","exitCode":0}"# + "\n", "\(run)")
     }
 

@@ -36,6 +36,8 @@ struct ClientScenario: Sendable {
         )
         var simulated = try SimulatorConfiguration(tls: self.materials.server)
         simulated.acceptsUnknownTokens = true
+        // Responses that do not name the notification.
+        simulated.zeroIdentifierCount = Chance.one(of: [0, 0, 1, 1000])
         simulated.onReceive = { received in
             guard let number = received.token.flatMap(Row.number) else { return }
             self.history.note("\(number) arrived")
