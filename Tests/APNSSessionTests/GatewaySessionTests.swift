@@ -374,6 +374,14 @@ enum GatewayFixture {
         #expect(unknown.receive(.unknownCommand(9), command: nil) == .finish(reset))
     }
 
+    @Test func `an unknown outcome ends with a reset, also after the provider has closed its side`() throws {
+        var session = try Self.session(inFlight: 2)
+        #expect(session.inputClosed() == .awaitEarlier)
+        #expect(session.settle(1, .accepted) == .none)
+        // Without it, the provider would take everything for accepted.
+        #expect(session.settle(2, .indeterminate(nil)) == .finish(Fixture.ending(nil, at: 2, closing: .reset)))
+    }
+
     @Test func `a service that permits nobody ends the connection like one that is unreachable`() throws {
         var session = try Self.session(inFlight: 3)
         #expect(session.settle(2, .unsent(.notPermitted(ConnectionFailure(.identity, "")))) == .awaitEarlier)

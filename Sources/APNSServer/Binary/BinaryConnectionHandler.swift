@@ -605,7 +605,8 @@ extension BinaryConnectionHandler {
             )
             handler.phase = .draining(delivery)
             handler.recordCloseReason("its end took longer than the time limit of an outcome")
-            context.close(promise: nil)
+            // An orderly end would tell a provider that has closed its side that everything was accepted.
+            context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
         }
     }
 
@@ -617,7 +618,9 @@ extension BinaryConnectionHandler {
             self.recordCloseReason("status \(status)\(response == nil ? ", not sent" : "")")
         }
         self.isFaultReported = ending.status != nil && ending.number == self.dispatcher.faultNumber
-        self.carryOut(response, ending.closing, context: context)
+        // A response that must not be sent leaves the provider in doubt, and so must the end.
+        let isInDoubt = self.isInputClosed && response == nil && ending.response != nil
+        self.carryOut(response, isInDoubt ? .reset : ending.closing, context: context)
     }
 
     /// Sends the response, and closes the connection.
@@ -626,7 +629,7 @@ extension BinaryConnectionHandler {
         if case .ending(let delivery) = self.phase { self.phase = .draining(delivery) }
         self.metrics.ended(response)
         if let response { self.write(response, context: context) }
-        guard !self.isInputClosed else { return context.close(promise: nil) }
+        guard !self.isInputClosed || (response == nil && closing == .reset) else { return context.close(promise: nil) }
         // The backend may have a response of its own.
         switch response != nil && !closing.readsOn ? .drain : closing {
         case .orderly:

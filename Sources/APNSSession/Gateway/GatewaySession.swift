@@ -196,7 +196,10 @@ extension GatewaySession {
             if let response = self.shutdownResponse(end) { (ending.response, ending.closing) = (response, .hold) }
         case .idle: if self.rejectionPolicy == .report { ending.closing = .orderly }
         case .silence: if self.rejectionPolicy == .report { ending.closing = .drain }
-        case .inDoubt: break
+        case .inDoubt:
+            // An orderly end would tell a provider that has closed its side that everything was accepted.
+            self.state = .closed
+            return ending
         }
         if end.isInputClosed { ending.closing = .orderly }
         self.state = ending.closing.readsOn ? .draining(remainingByteCount: self.drainByteCountMax) : .closed
