@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test func `no seed breaks a promise`() async throws {
-        let (count, seconds) = TestEffort.isLong ? (Int(UInt32.max), 3600) : (60, 60)
+        let (count, seconds) = TestEffort.isLong ? (Int(UInt32.max), 3600) : (40, 60)
         let first = TestEffort.isLong ? Int.random(in: 1...Int(UInt32.max)) : 1
         let run = try await Self.run(
             ["--first", "\(first)", "--count", "\(count)", "--seconds", "\(seconds)"],
