@@ -619,7 +619,7 @@ extension BinaryConnectionHandler {
         }
         self.isFaultReported = ending.status != nil && ending.number == self.dispatcher.faultNumber
         // A response that must not be sent leaves the provider in doubt, and so must the end.
-        let isInDoubt = response == nil && ending.response != nil
+        let isInDoubt = self.isInputClosed && response == nil && ending.response != nil
         self.carryOut(response, isInDoubt ? .reset : ending.closing, context: context)
     }
 

@@ -66,8 +66,6 @@ struct GatewayScenario: Sendable {
             bridge.requests = RequestRules(topic: "com.example.app")
             // After the default of two minutes, a resend is a new notification.
             bridge.rememberedDuration = .seconds(86_400)
-            bridge.retries.budget = Chance.one(of: [.zero, .seconds(1), .seconds(60)])
-            bridge.retries.givesUpUnknownUnkept = Chance.once(in: 2)
             let backend = HTTP2Backend([bridge], recorder: NoFeedback(), eventLoopGroup: group, logger: Self.quiet)
             var listening = BinaryListenerConfiguration(
                 identity: self.materials.serverIdentity,
