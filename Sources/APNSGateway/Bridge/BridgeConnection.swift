@@ -62,7 +62,7 @@ final class BridgeConnection: DeliveryConnection {
         return isAdmitted
     }
 
-    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {
+    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (GatewayEnding) -> Void) {
         guard let response = ending.response else {
             // A provider that receives no error response resends nothing.
             self.bridge.state.withLockedValue { $0.close(self.sender.connection) }
@@ -72,10 +72,10 @@ final class BridgeConnection: DeliveryConnection {
                     metadata: [LogKey.errorStatus: "\(status)", LogKey.message: "\(ending.number)"]
                 )
             }
-            return carryOut(nil)
+            return carryOut(ending)
         }
         self.bridge.end(of: self.sender, ending, response) { isRemembered in
-            carryOut(isRemembered ? response : nil)
+            carryOut(isRemembered ? ending : ending.inDoubt)
         }
     }
 

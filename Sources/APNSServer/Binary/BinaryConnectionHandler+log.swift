@@ -98,8 +98,8 @@ extension BinaryConnectionHandler {
         return metadata
     }
 
-    static func reason(of ending: GatewayEnding, response: ErrorResponse?) -> String {
-        switch (response?.status ?? ending.status, response) {
+    static func reason(of ending: GatewayEnding) -> String {
+        switch (ending.response?.status ?? ending.status, ending.response) {
         case (let status?, _?) where ending.status == nil:
             "an error response asked the provider to resend them (status \(status.rawValue))"
         case (let status?, _?):

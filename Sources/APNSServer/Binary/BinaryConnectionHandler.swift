@@ -585,11 +585,11 @@ extension BinaryConnectionHandler {
         let ending = ending.carriedOut(hasDiscarded: hasDiscarded)
         self.watchEnd(for: delivery)
         let eventLoop = context.eventLoop
-        delivery.close(for: ending) { [handler = NIOLoopBound(self, eventLoop: eventLoop)] response in
+        delivery.close(for: ending) { [handler = NIOLoopBound(self, eventLoop: eventLoop)] ending in
             if eventLoop.inEventLoop {
-                handler.value.end(response, ending)
+                handler.value.end(ending)
             } else {
-                eventLoop.execute { handler.value.end(response, ending) }
+                eventLoop.execute { handler.value.end(ending) }
             }
         }
     }
@@ -610,17 +610,15 @@ extension BinaryConnectionHandler {
         }
     }
 
-    private func end(_ response: ErrorResponse?, _ ending: GatewayEnding) {
+    private func end(_ ending: GatewayEnding) {
         self.endTimer?.cancel()
         guard let context = self.context, case .ending = self.phase else { return }
-        self.discardReason = Self.reason(of: ending, response: response)
-        if let status = response?.status ?? ending.status {
-            self.recordCloseReason("status \(status)\(response == nil ? ", not sent" : "")")
+        self.discardReason = Self.reason(of: ending)
+        if let status = ending.response?.status ?? ending.status {
+            self.recordCloseReason("status \(status)\(ending.response == nil ? ", not sent" : "")")
         }
         self.isFaultReported = ending.status != nil && ending.number == self.dispatcher.faultNumber
-        // A response that must not be sent leaves the provider in doubt, and so must the end.
-        let isInDoubt = self.isInputClosed && response == nil && ending.response != nil
-        self.carryOut(response, isInDoubt ? .reset : ending.closing, context: context)
+        self.carryOut(ending.response, ending.closing, context: context)
     }
 
     /// Sends the response, and closes the connection.

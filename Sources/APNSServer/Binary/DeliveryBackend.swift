@@ -79,10 +79,11 @@ public protocol DeliveryConnection: AnyObject {
     ///
     /// - Parameters:
     ///   - ending: the end that the protocol requires.
-    ///   - carryOut: must be called once, from any thread, possibly immediately, with the error response to send. The
-    ///     default implementation calls it immediately with the response that the protocol requires. The response is
-    ///     sent in one write, followed by close_notify and the half-close; further input is discarded within limits.
-    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void)
+    ///   - carryOut: must be called once, from any thread, possibly immediately, with the end to carry out. The default
+    ///     implementation calls it immediately with `ending`. If its response must not be sent because the provider
+    ///     could not act on it rightly, pass ``APNSSession/GatewayEnding/inDoubt``: without it, an orderly end may tell
+    ///     the provider that everything was accepted.
+    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (GatewayEnding) -> Void)
 
     /// Whether ``refused(_:)`` is called, which costs a copy of each rejected message; by default `false`.
     var observesRefusals: Bool { get }
@@ -116,9 +117,9 @@ extension DeliveryConnection {
     public var isFull: Bool { false }
     /// Still admitted.
     public func isAdmitted(_ provider: ProviderConnection) -> Bool { true }
-    /// Sends the response that the protocol requires.
-    public func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {
-        carryOut(ending.response)
+    /// Ends the connection as the protocol requires.
+    public func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (GatewayEnding) -> Void) {
+        carryOut(ending)
     }
     /// Not called.
     public var observesRefusals: Bool { false }

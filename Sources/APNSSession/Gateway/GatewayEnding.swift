@@ -63,6 +63,16 @@ public struct GatewayEnding: Hashable, Sendable {
         self.isStop = isStop
     }
 
+    /// This ending without its response, and with a reset.
+    ///
+    /// A provider that has closed its side, or that closes it now, would take an orderly end without a response for the
+    /// acceptance of everything that it wrote.
+    public var inDoubt: GatewayEnding {
+        var ending = self
+        (ending.response, ending.closing) = (nil, .reset)
+        return ending
+    }
+
     /// The ending to carry out, given what the provider wrote after the messages that were taken.
     ///
     /// A stop is no error to a provider that waits for nothing, and some take status 10 for the success of everything

@@ -149,7 +149,7 @@ final class SimulatorConnection: DeliveryConnection {
         self.backend.devices.refuse(received)
     }
 
-    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {
+    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (GatewayEnding) -> Void) {
         let report: FaultReport
         var response = ending.response
         if let fault = self.fault {
@@ -162,10 +162,12 @@ final class SimulatorConnection: DeliveryConnection {
         }
         var sent = report.response(response)
         if sent != nil, self.backend.policy.consumeZeroIdentifier() { sent?.identifier = 0 }
+        var ending = ending
+        ending.response = sent
         let status = sent?.status.rawValue ?? 0
         self.backend.devices.change { $0.endings[status, default: 0] += 1 }
-        guard let handler = self.reportHandler else { return carryOut(sent) }
-        handler.begin(report) { [sent] in carryOut(sent) }
+        guard let handler = self.reportHandler else { return carryOut(ending) }
+        handler.begin(report) { [ending] in carryOut(ending) }
     }
 
     func isAdmitted(_ provider: ProviderConnection) -> Bool { self.backend.policy.isTrusted(provider) }

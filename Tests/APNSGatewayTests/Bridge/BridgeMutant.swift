@@ -121,14 +121,14 @@ final class WalkBackend: DeliveryBackend {
 
         func isAdmitted(_ provider: ProviderConnection) -> Bool { self.connection.isAdmitted(provider) }
 
-        func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {
+        func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (GatewayEnding) -> Void) {
             let isEarly = self.mutant == .tellsBeforeAnswers
-            if isEarly { carryOut(ending.response) }
+            if isEarly { carryOut(ending) }
             let endingCount = self.endingCount
             endingCount.withLockedValue { $0 += 1 }
-            self.connection.close(for: self.mutant.ending(ending)) { response in
+            self.connection.close(for: self.mutant.ending(ending)) { ending in
                 endingCount.withLockedValue { $0 -= 1 }
-                if !isEarly { carryOut(response) }
+                if !isEarly { carryOut(ending) }
             }
         }
 

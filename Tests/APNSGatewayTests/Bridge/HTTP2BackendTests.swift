@@ -28,6 +28,7 @@ import Testing
         rules: BridgeRules = .exact,
         logger: Logger = .current,
         change: (inout BridgeConfiguration) throws -> Void = { _ in },
+        listening: (inout BinaryListenerConfiguration) -> Void = { _ in },
         _ body: @escaping @Sendable (Int) async throws -> Value
     ) async throws -> Value {
         let verifier = try CertificateVerifier(authorities: try Fixture.authority.get().certificatePEM)
@@ -48,7 +49,10 @@ import Testing
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: logger
         )
-        let listener = try Fixture.configuration { $0.admitsUnverified = true }
+        let listener = try Fixture.configuration {
+            $0.admitsUnverified = true
+            listening(&$0)
+        }
         return try await Fixture.withListener(backend, listener) { try await body($1) }
     }
 
@@ -227,7 +231,9 @@ import Testing
         try await Self.withGateway(upstream, logger: lines.logger(.info), change: change) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...3))
-                #expect(try await $0.end().bytes == (isAtMostOnce ? [] : response))
+                let end = try await $0.end()
+                #expect(end.bytes == (isAtMostOnce ? [] : response))
+                #expect(end.hasCloseNotify != isAtMostOnce)
             }
         }
         let unknown = lines.of("not delivered").filter {
@@ -235,6 +241,24 @@ import Testing
         }
         #expect(unknown.count == 1)
         #expect((unknown.first?.metadata["apns.legacy.refusal.reason"] == nil) == isAtMostOnce)
+    }
+
+    @Test(arguments: [false, true])
+    func `an end that takes too long is not orderly`(isHalfClosed: Bool) async throws {
+        // Nothing is ever written to this disk.
+        let (upstream, resends) = (ScriptedUpstream { _ in nil }, WalkResendStore(WalkDisk()))
+        try await Self.withGateway(upstream, resends: resends, listening: { $0.outcomeTimeout = .milliseconds(300) }) {
+            port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...3))
+                try await upstream.wait(count: 3)
+                for number in [2, 3] { upstream.answer(number, ScriptedUpstream.accepted) }
+                if isHalfClosed { try await $0.closeOutput() }
+                upstream.answer(1, ScriptedUpstream.badToken)
+                let end = try await $0.end()
+                #expect(end.bytes == [] && !end.hasCloseNotify)
+            }
+        }
     }
 
     @Test(arguments: ["BadCertificate", "TopicDisallowed"])
@@ -257,7 +281,10 @@ import Testing
         #expect("\(line.metadata["apns.legacy.refusal.reason"] ?? "")".contains("it can arrive twice"))
     }
 
-    @Test func `without room for expected resends no error response is sent`() async throws {
+    @Test(arguments: [false, true])
+    func `without room for expected resends no error response is sent, and no orderly end`(
+        isHalfClosed: Bool
+    ) async throws {
         let (upstream, lines) = (ScriptedUpstream { _ in nil }, LogLines())
         let change: @Sendable (inout BridgeConfiguration) -> Void = { $0.rememberedCountMax = 1 }
         try await Self.withGateway(upstream, logger: lines.logger(.info), change: change) { port in
@@ -265,8 +292,10 @@ import Testing
                 try await $0.send(try Fixture.frames(1...3))
                 try await upstream.wait(count: 3)
                 for number in [2, 3] { upstream.answer(number, ScriptedUpstream.accepted) }
+                if isHalfClosed { try await $0.closeOutput() }
                 upstream.answer(1, ScriptedUpstream.badToken)
-                #expect(try await $0.end().bytes == [])
+                let end = try await $0.end()
+                #expect(end.bytes == [] && !end.hasCloseNotify)
             }
         }
         let line = "connection closed without an error response"
