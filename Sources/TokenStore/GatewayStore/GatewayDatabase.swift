@@ -99,8 +99,9 @@ struct GatewayDatabase: Sendable {
 
     /// Finds damage of the file that reading its rows does not show, such as a page that is not reached.
     private static func verify(_ database: Database) throws {
-        let finding = try String.fetchOne(database, sql: "PRAGMA integrity_check(1)") ?? "no result"
-        guard finding == "ok" else { throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: finding) }
+        guard try database.isIntact else {
+            throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "SQLite's integrity check failed")
+        }
     }
 
     /// Verifies the file and its dead tokens, also while a gateway runs, and changes nothing.

@@ -73,6 +73,15 @@ extension DatabaseError {
     }
 }
 
+extension Database {
+    /// Whether SQLite finds the structure of the file intact, pages that no row leads to included.
+    ///
+    /// What SQLite finds is not reported, since it may quote values.
+    var isIntact: Bool {
+        get throws { try String.fetchAll(self, sql: "PRAGMA integrity_check(1)") == ["ok"] }
+    }
+}
+
 extension Row {
     /// Returns the value of a column.
     ///
