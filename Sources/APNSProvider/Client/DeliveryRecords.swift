@@ -113,10 +113,10 @@ where Rows.Element == (id: ID, notification: PushNotification) {
     @usableFromInline let rows: Rows
     @usableFromInline let filter: DeliveryFilter
     @usableFromInline let transport: any ClientTransport
-    @usableFromInline let check: PayloadCheck?
+    @usableFromInline let check: PayloadValidator?
     @usableFromInline let readingEnd = ReadingEnd()
 
-    init(_ rows: Rows, _ filter: DeliveryFilter, _ transport: any ClientTransport, _ check: PayloadCheck?) {
+    init(_ rows: Rows, _ filter: DeliveryFilter, _ transport: any ClientTransport, _ check: PayloadValidator?) {
         self.rows = rows
         self.filter = filter
         self.transport = transport
@@ -310,7 +310,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
     @usableFromInline let filter: DeliveryFilter
     @usableFromInline let openCountMax: Int
     @usableFromInline let transport: any ClientTransport
-    @usableFromInline let check: PayloadCheck?
+    @usableFromInline let check: PayloadValidator?
     @usableFromInline let readingEnd: ReadingEnd
     @usableFromInline let measuresTime: Bool
     @usableFromInline let state = NIOLockedValueBox(State())
@@ -319,7 +319,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
     init(
         _ filter: DeliveryFilter,
         _ transport: any ClientTransport,
-        _ check: PayloadCheck?,
+        _ check: PayloadValidator?,
         _ readingEnd: ReadingEnd,
         openCountMax: Int
     ) {

@@ -28,7 +28,7 @@ extension PushClient: Service {}
 public final class PushClient: Sendable {
     let transport: any ClientTransport
     /// `nil` if payloads are not checked.
-    let check: PayloadCheck?
+    let check: PayloadValidator?
     let name: String
 
     /// Creates a client; it connects only in ``run()``.
@@ -45,7 +45,7 @@ public final class PushClient: Sendable {
         logger: Logger = .current
     ) throws(ProviderError) {
         self.transport = try configuration.makeTransport(eventLoopGroup, logger)
-        self.check = PayloadCheck(configuration.payloadChecks, logger)
+        self.check = PayloadValidator(configuration.payloadChecks, logger)
         self.name = configuration.description
     }
 
@@ -306,60 +306,5 @@ extension DeliveryReport {
         default: break
         }
         return report
-    }
-}
-
-/// Checks the payloads of a client on the callers' threads.
-@usableFromInline
-struct PayloadCheck: Sendable {
-    /// The last valid payload: many notifications have the same one, and a comparison takes a tenth of the time of a
-    /// check.
-    private let lastValid = NIOLockedValueBox(ByteBuffer())
-
-    /// `nil` if probable mistakes are not logged.
-    private let warnings: PayloadWarningLog?
-
-    /// The transport has its own limits for the length.
-    private static let rules = PayloadRules(byteCountMax: .max)
-
-    /// Creates a check; `nil` if there is nothing to check.
-    init?(_ checks: PayloadChecks, _ logger: Logger) {
-        guard checks != .none else { return nil }
-        self.warnings = checks == .warnings ? PayloadWarningLog(logger) : nil
-    }
-
-    /// The outcome of a notification that must not be sent; `nil` if it may be sent.
-    ///
-    /// It depends only on the notification, so it is computed once, even if there is repeatedly no room.
-    @usableFromInline
-    func outcome(of notification: borrowing PushNotification) -> DeliveryOutcome? {
-        let payload = notification.payload
-        guard !self.lastValid.withLockedValue({ $0 == payload }) else { return nil }
-        if let problem = Self.problem(of: payload) { return .invalid(.payload(problem)) }
-        self.warnings?.check(payload, pushType: notification.pushType, topic: notification.topic)
-        self.lastValid.withLockedValue { $0 = payload }
-        return nil
-    }
-
-    /// The problem of a payload; `nil` if it is empty, which the transport reports.
-    private static func problem(of payload: ByteBuffer) -> PayloadProblem? {
-        guard payload.readableBytes > 0 else { return nil }
-        return unsafe payload.withUnsafeReadableBytes { bytes in
-            do throws(PayloadProblem) {
-                unsafe try Payload.check(bytes, rules: Self.rules)
-                return nil
-            } catch {
-                return error
-            }
-        }
-    }
-}
-
-extension ByteBuffer {
-    /// The problem of the length of a payload.
-    package func lengthProblem(limit: Int) -> DeliveryOutcome.InvalidReason? {
-        let count = self.readableBytes
-        guard count > 0 else { return .payloadEmpty }
-        return count > limit ? .payloadTooLong(byteCount: count, limit: limit) : nil
     }
 }
