@@ -597,8 +597,10 @@ let package = Package(
         .executableTarget(
             name: "Simulation",
             dependencies: [
-                "APNSCertificates", "APNSGateway", "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession",
-                "APNSSimulator", "APNSTestKit", "APNSWire", "CSimulatedKernel", "OpenSSLTLS",
+                "APNSCertificates", "APNSFeedback", "APNSGateway", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
+                "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "Batch", "CSimulatedKernel", "OpenSSLTLS",
+                "TokenStore",
+                .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -50,6 +50,8 @@ int epoll_ctl(int epoll, int operation, int descriptor, struct epoll_event *even
         errno = ENOENT;
         return -1;
     }
+    struct object *registered = find(descriptor);
+    if (registered) registered->host = object->host;
     if (object->registration_count == object->registration_capacity) {
         object->registration_capacity = object->registration_capacity ? object->registration_capacity * 2 : 16;
         object->registrations = realloc(
@@ -261,7 +263,7 @@ ssize_t recv(int descriptor, void *bytes, size_t count, int flags) {
 
 ssize_t write(int descriptor, const void *bytes, size_t count) {
     struct object *object = find(descriptor);
-    if (!object) return syscall(SYS_write, descriptor, bytes, count);
+    if (!object) return disk_write(descriptor, bytes, count);
     if (object->kind == EVENT) {
         uint64_t value;
         memcpy(&value, bytes, 8);
@@ -306,20 +308,14 @@ int shutdown(int descriptor, int how) {
 
 int close(int descriptor) {
     struct object *object = find(descriptor);
-    if (!object) return (int)syscall(SYS_close, descriptor);
+    if (!object) {
+        disk_close(descriptor);
+        return (int)syscall(SYS_close, descriptor);
+    }
     table[descriptor - FIRST_DESCRIPTOR] = NULL;
     if (object->duplicate_count-- > 0) return 0;
     object->descriptor = -1;
-    object->closed = true;
-    if (object->kind == SOCKET && object->connected && !object->error) {
-        if (object->received.count || object->linger_zero) {
-            object->error = ECONNRESET;
-            reset_peer(object);
-        } else if (!object->fin_queued) {
-            object->fin_queued = true;
-            send_segments(object);
-        }
-    }
+    end_socket(object, false);
     return 0;
 }
 

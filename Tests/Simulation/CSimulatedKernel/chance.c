@@ -166,6 +166,8 @@ int sim_fork(int processor) {
     return process;
 }
 
+int sim_process(void) { return (int)syscall(SYS_getpid); }
+
 int64_t sim_real_seconds(void) {
     struct timespec value;
     syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &value);

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/types.h>
 
 // A method for random numbers is deprecated, and has no successor that the program can install.
 #define OPENSSL_SUPPRESS_DEPRECATED
@@ -50,6 +51,7 @@ struct object {
     enum kind kind;
     int descriptor;  // -1 after close()
     int duplicate_count;
+    int host;
     bool nonblocking;
     // EVENT
     uint64_t value;
@@ -90,7 +92,7 @@ size_t take(struct buffer *buffer, void *bytes, size_t count);
 
 // MARK: Events
 
-enum event_kind { SYN, SYN_ANSWER, SEGMENT, ACKNOWLEDGE, WINDOW, FIN, RESET, TIMER_EXPIRY, JOB };
+enum event_kind { SYN, SYN_ANSWER, SEGMENT, ACKNOWLEDGE, WINDOW, FIN, RESET, TIMER_EXPIRY, JOB, WAKE };
 
 struct event {
     uint64_t time, number;
@@ -117,8 +119,44 @@ void process_event(struct event *event);
 uint32_t readiness(struct object *o);
 size_t unsent_limit(struct object *s);
 
+/// Closes a socket as the system does with those of a process that ends; after a power failure, nothing is sent.
+void end_socket(struct object *s, bool is_power_failure);
+
 // MARK: Threads
 
 extern pthread_mutex_t mutex;
+
+/// Ends the pause of a thread.
+void wake_thread(void *thread);
+
+/// The host of the calling thread.
+int calling_host(void);
+
+// MARK: Hosts
+
+#define HOST_COUNT 64
+
+struct host {
+    const char *folder, *next_folder;
+    bool is_dead, is_power_failure, is_full;
+    uint32_t sync_failure_chance;
+    uint64_t death_step, calls_until_death;
+};
+
+/// Without a number, a host never dies: it is the one of what is not under test.
+extern struct host hosts[HOST_COUNT];
+extern int current_host;
+
+/// The host that is added next: after a death, that of what survived.
+struct host *next_host(void);
+
+void check_deaths(void);
+
+// MARK: Disks
+
+const char *disk_open(const char *folder);
+void disk_survive(struct host *host, bool is_power_failure);
+void disk_close(int descriptor);
+ssize_t disk_write(int descriptor, const void *bytes, size_t count);
 
 #endif

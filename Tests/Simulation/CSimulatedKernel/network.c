@@ -24,6 +24,7 @@ struct object *make(enum kind kind) {
     struct object *object = calloc(1, sizeof *object);
     object->kind = kind;
     object->descriptor = FIRST_DESCRIPTOR + next_descriptor;
+    object->host = calling_host();
     table[next_descriptor++] = object;
     if (kind == SOCKET) {
         object->receive_capacity = network.receive_buffer;
@@ -162,6 +163,22 @@ void send_segments(struct object *s) {
     }
 }
 
+void end_socket(struct object *s, bool is_power_failure) {
+    s->closed = true;
+    if (s->kind != SOCKET || !s->connected || s->error) return;
+    if (is_power_failure) {
+        // The peer learns of it when it sends something.
+        take(&s->received, NULL, s->received.count);
+        take(&s->unsent, NULL, s->unsent.count);
+    } else if (s->received.count || s->linger_zero) {
+        s->error = ECONNRESET;
+        reset_peer(s);
+    } else if (!s->fin_queued) {
+        s->fin_queued = true;
+        send_segments(s);
+    }
+}
+
 struct object *listener_at(int port) {
     for (int i = 0; i < next_descriptor; i++)
         if (table[i] && table[i]->kind == LISTENER && table[i]->port == port) return table[i];
@@ -184,6 +201,7 @@ void process_event(struct event *event) {
             table[--next_descriptor] = NULL;
             other->descriptor = -1;
             other->connected = true;
+            other->host = listener->host;
             other->port = listener->port;
             other->remote_port = s->port;
             other->peer = s;
@@ -237,6 +255,7 @@ void process_event(struct event *event) {
         case TIMER_EXPIRY:
             if (s->generation == event->value && s->deadline) s->expired = true;
             return;
+        case WAKE: wake_thread(event->bytes); return;
         case JOB: return;
     }
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 // MARK: Threads
@@ -15,7 +16,10 @@
 struct parked {
     pthread_cond_t condition;
     int epoll;
-    bool is_parked, is_resumed;
+    /// What it waits for instead.
+    pthread_cond_t *signal;
+    int host;
+    bool is_parked, is_resumed, is_signalled;
     struct parked *next;
 };
 
@@ -24,6 +28,9 @@ static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
 static struct parked *threads;
 static int thread_count, parked_count;
 static __thread struct parked *self_thread;
+
+/// Jobs run on it.
+static bool is_first_thread(void) { return syscall(SYS_gettid) == syscall(SYS_getpid); }
 
 static int collect(struct object *epoll, struct epoll_event *events, int limit) {
     int count = 0;
@@ -43,33 +50,106 @@ static int collect(struct object *epoll, struct epoll_event *events, int limit) 
     return count;
 }
 
+int calling_host(void) { return self_thread ? self_thread->host : current_host; }
+
+// The original calls; dlsym() finds those of an old version.
+static int (*real_wait)(pthread_cond_t *, pthread_mutex_t *);
+static int (*real_signal)(pthread_cond_t *);
+static int (*real_broadcast)(pthread_cond_t *);
+
+__attribute__((constructor)) static void find_originals(void) {
+#if defined(__x86_64__)
+    const char *version = "GLIBC_2.3.2";
+#else
+    const char *version = "GLIBC_2.17";
+#endif
+    real_wait = dlvsym(RTLD_NEXT, "pthread_cond_wait", version);
+    real_signal = dlvsym(RTLD_NEXT, "pthread_cond_signal", version);
+    real_broadcast = dlvsym(RTLD_NEXT, "pthread_cond_broadcast", version);
+    if (!real_wait || !real_signal || !real_broadcast) abort();
+}
+
+/// Waits until the scheduler chooses this thread, with the mutex.
+static void park(int epoll, pthread_cond_t *signal) {
+    if (!self_thread) {
+        // A new thread runs until here before anything else happens, so their order is always the same.
+        self_thread = calloc(1, sizeof *self_thread);
+        pthread_cond_init(&self_thread->condition, NULL);
+        self_thread->host = current_host;
+        struct parked **place = &threads;
+        while (*place) place = &(*place)->next;
+        *place = self_thread;
+    }
+    self_thread->epoll = epoll;
+    self_thread->signal = signal;
+    self_thread->is_parked = true;
+    self_thread->is_resumed = self_thread->is_signalled = false;
+    parked_count++;
+    real_broadcast(&settled);
+    while (!self_thread->is_resumed) real_wait(&self_thread->condition, &mutex);
+}
+
 int epoll_wait(int descriptor, struct epoll_event *events, int limit, int timeout) {
     struct object *epoll = find(descriptor);
     if (!epoll) return (int)syscall(SYS_epoll_wait, descriptor, events, limit, timeout);
     if (timeout == 0) return collect(epoll, events, limit);
     pthread_mutex_lock(&mutex);
-    if (!self_thread) {
-        self_thread = calloc(1, sizeof *self_thread);
-        pthread_cond_init(&self_thread->condition, NULL);
-        // The order of the list must not depend on which thread comes first.
-        struct parked **place = &threads;
-        while (*place && (*place)->epoll < descriptor) place = &(*place)->next;
-        self_thread->epoll = descriptor;
-        self_thread->next = *place;
-        *place = self_thread;
-    }
-    self_thread->is_parked = true;
-    self_thread->is_resumed = false;
-    parked_count++;
-    pthread_cond_broadcast(&settled);
-    while (!self_thread->is_resumed) pthread_cond_wait(&self_thread->condition, &mutex);
+    park(descriptor, NULL);
     int count = collect(epoll, events, limit);
     pthread_mutex_unlock(&mutex);
     return count;
 }
 
+/// Waits in the same way; the threads of pools do.
+int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock) {
+    if (!active || is_first_thread()) return real_wait(condition, lock);
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(lock);
+    park(-1, condition);
+    pthread_mutex_unlock(&mutex);
+    return pthread_mutex_lock(lock);
+}
+
+static void set_signalled(pthread_cond_t *condition, bool is_broadcast) {
+    for (struct parked *thread = threads; active && thread; thread = thread->next)
+        if (thread->is_parked && thread->signal == condition && !thread->is_signalled) {
+            thread->is_signalled = true;
+            if (!is_broadcast) return;
+        }
+}
+
+int pthread_cond_signal(pthread_cond_t *condition) {
+    set_signalled(condition, false);
+    return real_signal(condition);
+}
+
+int pthread_cond_broadcast(pthread_cond_t *condition) {
+    set_signalled(condition, true);
+    return real_broadcast(condition);
+}
+
+void wake_thread(void *thread) { ((struct parked *)thread)->is_signalled = true; }
+
+/// Others run meanwhile, except if the thread is that of the jobs.
+int usleep(useconds_t microseconds) {
+    uint64_t end = now_ns + (uint64_t)microseconds * 1000;
+    if (active && self_thread) {
+        pthread_mutex_lock(&mutex);
+        schedule(end, WAKE, NULL, 0, (unsigned char *)self_thread);
+        park(-1, &self_thread->condition);
+        pthread_mutex_unlock(&mutex);
+        return 0;
+    }
+    if (active) {
+        now_ns = end;
+        return 0;
+    }
+    struct timespec time = {microseconds / 1000000, microseconds % 1000000 * 1000};
+    return (int)syscall(SYS_nanosleep, &time, NULL);
+}
+
 static void wait_until_settled(void) {
-    while (parked_count < thread_count) pthread_cond_wait(&settled, &mutex);
+    while (parked_count < thread_count) real_wait(&settled, &mutex);
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
@@ -179,6 +259,17 @@ void dispatch_after_f(uint64_t time, void *queue, void *context, void (*function
     schedule_job(time & 0x3FFFFFFFFFFFFFFFull, (struct job){FUNCTION, (void *)function, context, NULL});
 }
 
+/// What asyncAfter() calls.
+void dispatch_after(uint64_t time, void *queue, void *block) {
+    static void (*original)(uint64_t, void *, void *);
+    if (!active) {
+        if (!original) original = dlsym(RTLD_NEXT, "dispatch_after");
+        original(time, queue, block);
+        return;
+    }
+    schedule_job(time & 0x3FFFFFFFFFFFFFFFull, (struct job){BLOCK, _Block_copy(block), NULL, queue});
+}
+
 /// It would start a thread, for a queue on which nothing runs.
 void dispatch_queue_set_width(void *queue, long width) {
     static void (*original)(void *, long);
@@ -265,6 +356,8 @@ void dispatch_release(void *object) {
             sources[i] = NULL;
             return;
         }
+    // The last release of a queue may start a thread; the process ends soon.
+    if (active) return;
     if (!original) original = dlsym(RTLD_NEXT, "dispatch_release");
     original(object);
 }
@@ -300,20 +393,26 @@ static void resume(struct parked *thread) {
     thread->is_parked = false;
     thread->is_resumed = true;
     parked_count--;
-    pthread_cond_signal(&thread->condition);
+    real_signal(&thread->condition);
     wait_until_settled();
+}
+
+static bool is_ready(struct parked *thread) {
+    if (!thread->is_parked || hosts[thread->host].is_dead) return false;
+    return thread->signal ? thread->is_signalled : collect(find(thread->epoll), NULL, 0) > 0;
 }
 
 int sim_run(const volatile bool *flag, uint64_t until) {
     for (;;) {
         if (*flag) return 0;
         step_count++;
+        check_deaths();
         pthread_mutex_lock(&mutex);
         wait_until_settled();
         struct parked *ready[64];
         size_t ready_count = 0;
         for (struct parked *thread = threads; thread && ready_count < 64; thread = thread->next)
-            if (thread->is_parked && collect(find(thread->epoll), NULL, 0)) ready[ready_count++] = thread;
+            if (is_ready(thread)) ready[ready_count++] = thread;
         size_t choices = ready_count + (job_count ? 1 + ready_count : 0);
         if (choices) {
             size_t choice = sim_random(choices);

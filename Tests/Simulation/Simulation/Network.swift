@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CSimulatedKernel
+import NIOConcurrencyHelpers
 
 /// A network from the seed.
 enum Network {
@@ -29,6 +30,34 @@ enum Network {
         )
     }
 
+    private static let clockError = NIOLockedValueBox(0)
+
+    private static func jumpClock(_ seconds: Int) {
+        self.clockError.withLockedValue { $0 += seconds }
+        sim_jump_wall_clock(Int64(seconds) * 1_000_000_000)
+    }
+
+    /// Makes a network without faults, and sets the wall clock right.
+    static func makeReliable() {
+        self.jumpClock(self.clockError.withLockedValue { -$0 })
+        sim_set_network(
+            sim_network(
+                latency_min: 100_000,
+                latency_max: 500_000,
+                send_buffer: 200_000,
+                receive_buffer: 200_000,
+                window: 100_000,
+                segment_max: 16_000,
+                short_io: false,
+                reset_chance: 0,
+                stall_chance: 0,
+                stall: 0,
+                refuse_chance: 0,
+                fault_port: 0
+            )
+        )
+    }
+
     /// Resets connections, stops all traffic for a while, and moves the wall clock.
     static func makeTrouble(_ history: History) async throws {
         guard simplified.contains(.trouble) else { return }
@@ -44,7 +73,7 @@ enum Network {
                 try await SimulatedTime.pass(Chance.duration(10...60_000))
                 sim_set_partition(false)
                 history.note("packets pass again")
-            default: sim_jump_wall_clock(Int64(Chance.number(-3600...3600)) * 1_000_000_000)
+            default: self.jumpClock(Chance.number(-3600...3600))
             }
         }
     }

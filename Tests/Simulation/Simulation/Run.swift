@@ -49,6 +49,7 @@ final class Run: Sendable {
     /// Returns what is wrong; `nil` if nothing is.
     func run() -> String? {
         NIOSingletons.groupLoopCountSuggestion = 1
+        NIOSingletons.blockingPoolThreadCountSuggestion = 1
         sim_start(self.seed, wallSeconds)
         let hasEnded = UnsafeMutablePointer<Bool>.allocate(capacity: 1)
         hasEnded.initialize(to: false)
@@ -56,10 +57,10 @@ final class Run: Sendable {
         let (history, materials) = (self.history, self.materials)
         Task.detached {
             do {
-                if Chance.once(in: 2) {
-                    try await ClientScenario(materials, history).run()
-                } else {
-                    try await GatewayScenario(materials, history).run()
+                switch Chance.number(0...2) {
+                case 0: try await ClientScenario(materials, history).run()
+                case 1: try await GatewayScenario(materials, history).run()
+                default: try await FeedbackScenario(materials, history).run()
                 }
             } catch {
                 history.fail("the scenario failed: \(error)")

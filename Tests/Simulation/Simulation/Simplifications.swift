@@ -3,7 +3,9 @@
 /// What a seed is run without, to find the least that makes it fail.
 struct Simplifications: Sendable, CustomStringConvertible {
     /// The kinds of trouble.
-    enum Fault: String, CaseIterable, Sendable { case resets, stalls, refusals, trouble, shortIO, threads }
+    enum Fault: String, CaseIterable, Sendable {
+        case resets, stalls, refusals, trouble, shortIO, threads, deaths, powerFailures, disks
+    }
 
     private var missing: Set<Fault> = []
 

@@ -41,15 +41,29 @@ while let option = arguments.popFirst() {
 sim_start(0, wallSeconds)
 let materials = try Materials()
 
+/// The folder of all seeds of this process, in memory if possible.
+let runFolder = "\(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")/apns-legacy-simulation-\(sim_process())"
+mkdir(runFolder, 0o700)
+/// The folder of the seed that runs.
+nonisolated(unsafe) var seedFolder = runFolder
+
 /// Runs a seed in this process, and ends the process.
-func runSeed(_ seed: UInt64, _ simplifications: Simplifications = Simplifications(), isVerbose: Bool) -> Never {
+func runSeed(
+    _ seed: UInt64,
+    _ simplifications: Simplifications = Simplifications(),
+    isVerbose: Bool,
+    isLast: Bool = false
+) -> Never {
     alarm(120)
     simplified = simplifications
+    seedFolder = "\(runFolder)/\(seed)"
+    mkdir(seedFolder, 0o700)
     let result = Run(seed, materials, isVerbose: isVerbose).run()
     if isVerbose || result != nil, !simplifications.isQuiet {
         print("seed \(seed): \(result ?? "passed"), \(sim_step_count()) steps, digest \(sim_digest())")
     }
     fflush(nil)
+    sim_remove_tree(isLast ? runFolder : seedFolder)
     _exit(result == nil ? 0 : 1)
 }
 
@@ -69,7 +83,7 @@ if let single {
     var simplifications = Simplifications()
     if fails(single, simplifications) { simplifications.shrink { fails(single, $0) } }
     print(simplifications)
-    runSeed(single, simplifications, isVerbose: true)
+    runSeed(single, simplifications, isVerbose: true, isLast: true)
 }
 
 let start = sim_real_seconds()
@@ -100,4 +114,5 @@ for seed in first..<first + count {
 }
 while !running.isEmpty { collect() }
 print("\(runCount) seeds, \(failedSeeds.count) failed, \(sim_real_seconds() - start) s")
+sim_remove_tree(runFolder)
 exit(failedSeeds.isEmpty ? 0 : 1)

@@ -57,6 +57,31 @@ void sim_reset_connections(uint32_t chance);
 /// Stops or restores the traffic of the faulty port, or all: segments wait.
 void sim_set_partition(bool is_partitioned);
 
+// MARK: Hosts and their disks
+
+/// Adds a host with its disk, which is a folder; what survives its death is then in another one.
+///
+/// Returns its number; 0 is the host of everything else, which never dies.
+int sim_add_host(const char *folder, const char *next_folder);
+
+/// Makes new threads and sockets those of a host.
+void sim_enter_host(int host);
+
+/// Ends a host: its threads never run again, and its sockets are closed. What it has written survives; after a power
+/// failure, only what was synchronized does, and a part of the rest.
+void sim_kill_host(int host, bool is_power_failure);
+
+/// Plans the end of a host after some steps, and after some calls that change its disk; 0: not.
+void sim_plan_death(int host, bool is_power_failure, uint64_t step_count_until, uint64_t disk_call_count_until);
+
+bool sim_is_dead(int host);
+
+/// Makes the disk of a host full, or lets fsync() fail with some chance in millionths.
+void sim_set_disk(int host, bool is_full, uint32_t sync_failure_chance);
+
+/// Removes a folder with everything in it.
+void sim_remove_tree(const char *path);
+
 /// Runs everything until the flag is set or the simulated time is over.
 ///
 /// Returns 0 if the flag was set, 1 if the time is over, and 2 if nothing can happen any more.
@@ -77,6 +102,9 @@ void sim_fix_addresses(char *const arguments[]);
 
 /// fork(), which Swift does not offer: each seed has a process of its own, on one processor; -1: on any.
 int sim_fork(int processor);
+
+/// The number of this process, which a simulated program does not see.
+int sim_process(void);
 
 /// The monotonic time of the real system, in seconds.
 int64_t sim_real_seconds(void);

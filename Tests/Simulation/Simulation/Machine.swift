@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CSimulatedKernel
+import NIOConcurrencyHelpers
+import NIOPosix
+
+/// A machine with a disk. Its processes are killed, and its power fails; then it begins anew with what survived.
+final class Machine: Sendable {
+    /// A process of the machine: its event loops and threads, and the folder that is its disk.
+    struct Process: Sendable {
+        let group: MultiThreadedEventLoopGroup
+        let pool: NIOThreadPool
+        let folder: String
+        fileprivate let host: CInt
+
+        /// Whether what it does still has an effect.
+        var isAlive: Bool { !sim_is_dead(self.host) }
+    }
+
+    private struct State {
+        var host: CInt = 0
+        var lifeCount = 0
+    }
+
+    private let base: String
+    private let history: History
+    private let state = NIOLockedValueBox(State())
+
+    /// Creates a machine with an empty disk, whose name is a word.
+    init(_ name: String, _ history: History) {
+        self.base = "\(seedFolder)/\(name)"
+        self.history = history
+        self.begin()
+    }
+
+    /// The folder that is its disk.
+    var folder: String { self.state.withLockedValue { "\(self.base)-\($0.lifeCount)" } }
+
+    private func begin() {
+        self.state.withLockedValue { state in
+            state.lifeCount += 1
+            let (folder, next) = ("\(self.base)-\(state.lifeCount)", "\(self.base)-\(state.lifeCount + 1)")
+            state.host = sim_add_host(folder, next)
+        }
+    }
+
+    /// What goes wrong on a machine.
+    enum Trouble: CaseIterable { case none, death, disk }
+
+    /// Runs a process until it ends.
+    ///
+    /// Returns its result; `nil` if the machine died before.
+    func run<Value: Sendable>(
+        _ trouble: Trouble,
+        _ body: @escaping @Sendable (Process) async throws -> Value
+    ) async throws -> Value? {
+        let host = self.state.withLockedValue(\.host)
+        sim_enter_host(host)
+        let group = MultiThreadedEventLoopGroup(
+            numberOfThreads: simplified.contains(.threads) ? Chance.number(1...2) : 1
+        )
+        let pool = NIOThreadPool(numberOfThreads: simplified.contains(.threads) ? Chance.number(1...2) : 1)
+        pool.start()
+        sim_enter_host(0)
+        let process = Process(group: group, pool: pool, folder: self.folder, host: host)
+        let result = NIOLockedValueBox<Result<Value, any Error>?>(nil)
+        let task = Task {
+            do {
+                let value = try await body(process)
+                result.withLockedValue { $0 = .success(value) }
+            } catch {
+                result.withLockedValue { $0 = .failure(error) }
+            }
+        }
+        async let end: Void = self.make(trouble, process)
+        while process.isAlive, result.withLockedValue({ $0 == nil }) {
+            try await SimulatedTime.pass(Chance.duration(1...500))
+        }
+        sim_set_disk(host, false, 0)
+        sim_plan_death(host, false, 0, 0)
+        if process.isAlive, let result = result.withLockedValue({ $0 }) {
+            try await end
+            if process.isAlive { return try result.get() }
+        }
+        task.cancel()
+        try await end
+        self.history.note("the machine begins again")
+        self.begin()
+        return nil
+    }
+
+    private func make(_ trouble: Trouble, _ process: Process) async throws {
+        switch trouble {
+        case .none: break
+        case .death where simplified.contains(.deaths): try await self.kill(process)
+        case .disk where simplified.contains(.disks): try await self.disturbDisk(process)
+        case .death, .disk: break
+        }
+    }
+
+    private func kill(_ process: Process) async throws {
+        let isPowerFailure = simplified.contains(.powerFailures) && Chance.once(in: 2)
+        self.history.note(isPowerFailure ? "the power will fail" : "the process will be killed")
+        // Mostly early: a number of any magnitude.
+        func count(_ magnitude: Int) -> UInt64 { UInt64(Chance.number(1...(1 << Chance.number(1...magnitude)))) }
+        switch Chance.number(0...3) {
+        case 0: sim_plan_death(process.host, isPowerFailure, count(13), 0)
+        case 1, 2: sim_plan_death(process.host, isPowerFailure, 0, count(7))
+        default:
+            try await SimulatedTime.pass(Chance.duration(0...Chance.one(of: [10, 500, 5000])))
+            sim_kill_host(process.host, isPowerFailure)
+        }
+    }
+
+    /// Fills the disk for a while, or lets the system fail to write.
+    private func disturbDisk(_ process: Process) async throws {
+        let isFull = Chance.once(in: 2)
+        try await SimulatedTime.pass(Chance.duration(0...Chance.one(of: [0, 10, 1000])))
+        self.history.note(isFull ? "the disk is full" : "the disk fails")
+        sim_set_disk(process.host, isFull, isFull ? 0 : UInt32(Chance.one(of: [50_000, 300_000])))
+        try await SimulatedTime.pass(Chance.duration(1...Chance.one(of: [10, 1000, 60_000])))
+        sim_set_disk(process.host, false, 0)
+        self.history.note("the disk is well again")
+    }
+}
