@@ -612,7 +612,8 @@ let package = Package(
         .testTarget(
             name: "APNSLegacyCommandsTests",
             dependencies: [
-                "APNSGateway", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
+                "APNSGateway", "APNSJSON", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession",
+                "APNSWire",
                 "Batch", "APNSCertificates", "FileSupport", "GatewayService", "OpenSSLTLS", "TestSupport",
                 "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),

@@ -54,9 +54,9 @@ package struct JSONObject: Sendable {
         self.open.append(contentsOf: object.bytes)
     }
 
-    /// Adds the members of an object in JSON, such as `{"accepted":1}`.
-    package mutating func add(membersOf object: String) {
-        let members = object.utf8.dropFirst().dropLast()
+    /// Adds the members of an object.
+    package mutating func add(membersOf object: JSONObject) {
+        let members = object.open.dropFirst()
         guard !members.isEmpty else { return }
         if self.open.count > 1 { self.open.append(UInt8(ascii: ",")) }
         self.open.append(contentsOf: members)

@@ -87,8 +87,8 @@ package final class RetainedSocket {
 
     /// Releases the socket, whose connection the system then ends if the channel has closed it.
     ///
-    /// - Returns: the number of bytes that this system has sent at least once, if the connection was reset, so that it
-    ///   sends no more; otherwise `nil`. It may be one or two too many.
+    /// Returns the number of bytes that this system has sent at least once, if the connection was reset, so that it
+    /// sends no more; otherwise `nil`. It may be one or two too many.
     package func release() -> Int? {
         guard let descriptor = self.descriptor.take() else { return nil }
         defer { close(descriptor) }

@@ -563,7 +563,8 @@ package final class Gateway: Sendable {
                 return self.store.problem.map { "the feedback database cannot be written: \($0)" }
             },
             unreachable: { self.outages.map { "provider \($0.provider): \($0.outage.text)" } },
-            metrics: { self.metrics.text(with: self.samples) }
+            metrics: { self.metrics.text(with: self.samples) },
+            settled: { self.metrics.counts(of: "apns.legacy.notifications.settled") }
         )
     }
 

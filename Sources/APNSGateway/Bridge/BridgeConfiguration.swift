@@ -10,7 +10,10 @@ public struct BridgeConfiguration: Sendable {
     public static let inFlightCountMaxDefault = 10_000
 
     /// The default duration for which notifications are remembered that were delivered after a rejected one.
-    static let rememberedDurationDefault = Duration.seconds(120)
+    package static let rememberedDurationDefault = Duration.seconds(120)
+
+    package static let rememberedCountMaxDefault = 100_000
+    package static let payloadByteCountMaxDefault = 2048
 
     /// The name in logs and metrics; unique within a backend.
     public var name: String
@@ -28,7 +31,7 @@ public struct BridgeConfiguration: Sendable {
     public var retries = RetryRules()
 
     /// The longest payload in bytes; by default 2048.
-    public var payloadByteCountMax = 2048
+    public var payloadByteCountMax = BridgeConfiguration.payloadByteCountMaxDefault
 
     /// How many notifications of all its connections may be in flight, including those that wait for a retry; by
     /// default 10,000.
@@ -49,7 +52,7 @@ public struct BridgeConfiguration: Sendable {
     ///
     /// If there is no room, the connection is closed without an error response: the provider then does not know which
     /// notifications were delivered, but none is delivered twice that it believes was discarded.
-    public var rememberedCountMax = 100_000
+    public var rememberedCountMax = BridgeConfiguration.rememberedCountMaxDefault
 
     /// How long they are remembered; by default two minutes.
     ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSJSON
 import ArgumentParser
-import FoundationEssentials
 
 /// `apns-legacy certificate`: shows, checks, creates and converts certificates and keys.
 struct CertificateCommand: ParsableCommand {
@@ -27,9 +27,5 @@ struct CertificateCommand: ParsableCommand {
 
 extension Encodable {
     /// The value as a line of JSON with sorted keys.
-    func json() throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(self), as: UTF8.self)
-    }
+    func json() throws -> String { String(decoding: try JSONValue(encoding: self).bytes, as: UTF8.self) }
 }

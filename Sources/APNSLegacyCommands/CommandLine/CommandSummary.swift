@@ -8,15 +8,10 @@ package final class CommandSummary: Sendable {
     /// The value of a member.
     private enum Value: Sendable {
         case count(Int64)
-        /// A JSON value; for a member without a name, the members of an object.
+        /// A JSON value.
         case json(String)
-
-        var json: String {
-            switch self {
-            case .count(let count): "\(count)"
-            case .json(let text): text
-            }
-        }
+        /// The members of an object, instead of one member.
+        case members(JSONObject)
     }
 
     private let members = NIOLockedValueBox<[(name: String, value: Value)]>([])
@@ -61,8 +56,8 @@ package final class CommandSummary: Sendable {
         }
     }
 
-    /// Adds the members of a JSON object, such as `{"accepted":1}`.
-    func set(object: String) { self.set("", json: object) }
+    /// Adds the members of an object.
+    func set(_ object: JSONObject) { self.set("", .members(object)) }
 
     /// The whole object as one line.
     func json(command: String, _ status: ExitStatus) -> String {
@@ -70,7 +65,11 @@ package final class CommandSummary: Sendable {
             object.add("command", command)
             object.add("exitCode", status.rawValue)
             for (name, value) in self.members.withLockedValue({ $0 }) {
-                if name.isEmpty { object.add(membersOf: value.json) } else { object.add(name, json: value.json) }
+                switch value {
+                case .count(let count): object.add(name, count)
+                case .json(let text): object.add(name, json: text)
+                case .members(let members): object.add(membersOf: members)
+                }
             }
         }.text
     }

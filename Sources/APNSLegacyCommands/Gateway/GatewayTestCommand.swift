@@ -114,9 +114,9 @@ struct GatewayTestCommand: ConsoleCommand {
         let start = "Sending one notification to \(target.endpoint) as \(name) with the certificate of provider "
         environment.console.emit(Diagnostic(.info, start + "\(target.name).", endpoint: target.endpoint))
         // Another host may be a gateway other than the one whose metrics are configured.
-        let readsMetrics = self.host == nil
+        let readsCounts = self.host == nil
         let token = try self.token.map { try DeviceToken($0) }
-        let result = try await test.send(to: token, readsMetrics: readsMetrics, now: environment.now()) {
+        let result = try await test.send(to: token, readsCounts: readsCounts, now: environment.now()) {
             environment.console.emit("Waiting for the gateway: up to a minute if it cannot reach the service.")
         }
         let sentence = result.sentence(target, trust: trust)

@@ -38,7 +38,7 @@ extension TokenTableSummary {
 
     /// Records the counts for the summary for programs and the metrics file.
     func record(in environment: CommandEnvironment) {
-        environment.summary.set(object: self.json)
+        environment.summary.set(self.json)
         environment.setSamples([
             ("apns_legacy_purge_due_rows", self.report.dueCount),
             ("apns_legacy_purge_pruned_rows", self.report.prunedCount),

@@ -24,7 +24,7 @@ struct PurgeStatsCommand: ConsoleCommand {
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let statistics = try self.file.open(environment.console).statistics()
-        environment.summary.set(object: statistics.json)
+        environment.summary.set(statistics.json)
         try environment.report(statistics.text)
         return .success
     }

@@ -250,7 +250,7 @@ extension SendRun {
 
     /// Records the outcomes for the summary and the metrics file.
     func record(_ summary: SendSummary) {
-        self.environment.summary.set(object: summary.json)
+        self.environment.summary.set(summary.json)
         let counts = summary.outcomeCounts
         func sample(_ name: String, _ dimensions: [(String, String)], _ count: UInt64) -> GatewayMetrics.Sample {
             GatewayMetrics.Sample(name: "apns_legacy_send_\(name)", dimensions: dimensions, value: Double(count))

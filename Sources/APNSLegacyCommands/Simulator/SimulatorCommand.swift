@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSJSON
 import APNSServer
 import APNSSimulator
 import APNSWire
@@ -147,9 +148,14 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
 
     /// The ports, as one line of JSON.
     private func line(_ simulator: Simulator, controlPort: Int) -> String {
-        #"{"gateway_port":\#(simulator.gatewayPort),"feedback_port":\#(simulator.feedbackPort),"#
-            + #""http2_port":\#(simulator.http2Port),"control_port":\#(controlPort),"#
-            + #""key_id":"\#(self.app.keyId)","team_id":"\#(self.app.teamId)"}"#
+        JSONObject { object in
+            object.add("gateway_port", simulator.gatewayPort)
+            object.add("feedback_port", simulator.feedbackPort)
+            object.add("http2_port", simulator.http2Port)
+            object.add("control_port", controlPort)
+            object.add("key_id", self.app.keyId)
+            object.add("team_id", self.app.teamId)
+        }.text
     }
 
     /// The ports, for the service manager's status.

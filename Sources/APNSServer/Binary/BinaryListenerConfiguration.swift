@@ -19,6 +19,11 @@ public struct BinaryListenerConfiguration: Sendable {
         case custom(@Sendable (UnsafeRawBufferPointer) -> Bool)
     }
 
+    package static let idleTimeoutDefault = Duration.seconds(86_400)
+    package static let outcomeTimeoutDefault = Duration.seconds(300)
+    package static let drainTimeoutDefault = Duration.seconds(2)
+    package static let drainIdleTimeoutDefault = Duration.milliseconds(500)
+
     /// The address, admission rules and limits; also available as properties of this type.
     public var listener: ListenerConfiguration
 
@@ -37,13 +42,13 @@ public struct BinaryListenerConfiguration: Sendable {
     /// How long a connection may be idle; by default a day, since providers were advised to keep connections open.
     ///
     /// `nil` for no limit.
-    public var idleTimeout: Duration? = .seconds(86_400)
+    public var idleTimeout: Duration? = BinaryListenerConfiguration.idleTimeoutDefault
 
     /// How long a notification may wait for an outcome; by default 5 minutes.
     ///
     /// Then its provider receives status 10 with the last accepted notification. The time is checked four times in
     /// that period, so it may be exceeded by a quarter. `nil` for no limit.
-    public var outcomeTimeout: Duration? = .seconds(300)
+    public var outcomeTimeout: Duration? = BinaryListenerConfiguration.outcomeTimeoutDefault
 
     /// How many bytes are read and discarded after an error response; by default 64 MiB.
     public var drainByteCountMax = GatewaySession.drainByteCountMaxDefault
@@ -52,10 +57,10 @@ public struct BinaryListenerConfiguration: Sendable {
     ///
     /// Then the connection is reset, so that the provider's next write fails: many providers never read an error
     /// response, and notice it only in this way.
-    public var drainTimeout = Duration.seconds(2)
+    public var drainTimeout = BinaryListenerConfiguration.drainTimeoutDefault
 
     /// How long a connection may be idle after an error response before it is reset; by default half a second.
-    public var drainIdleTimeout = Duration.milliseconds(500)
+    public var drainIdleTimeout = BinaryListenerConfiguration.drainIdleTimeoutDefault
 
     /// Whether providers receive status 10 at a shutdown; by default they do.
     ///

@@ -44,9 +44,8 @@ final class FeedbackCloseHandler: ChannelDuplexHandler {
 
     /// Holds the next close of the connection.
     ///
-    /// Called when the provider's system has acknowledged all bytes before close_notify.
-    ///
-    /// - Parameter onEnd: called once, before the connection is inactive.
+    /// Called when the provider's system has acknowledged all bytes before close_notify; `onEnd` is called once, before
+    /// the connection is inactive.
     func hold(_ onEnd: @escaping (Result) -> Void) { self.onEnd = onEnd }
 
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {

@@ -6,13 +6,10 @@ package import NIOCore
 ///
 /// The provider is not read before the decision, and what has arrived of it waits.
 package protocol DeferredAdmission: DeliveryBackend {
-    /// Decides whether to admit a provider; called on the event loop of the connection.
+    /// Decides whether to admit a provider, whose certificate was verified; called on the event loop of the connection.
     ///
-    /// - Parameters:
-    ///   - provider: the connection, whose certificate was verified.
-    ///   - closed: completes when the connection closes.
-    /// - Returns: on the same event loop and within bounded time, a closure that is called there if the connection is
-    ///   still open.
+    /// Returns, on the same event loop and within bounded time, a closure that is called there if the connection is
+    /// still open.
     func decide(
         about provider: ProviderConnection,
         until closed: EventLoopFuture<Void>

@@ -5,6 +5,10 @@ public import OpenSSLTLS
 
 /// The address, admission rules and limits that the listeners of all protocols share.
 public struct ListenerConfiguration: Sendable {
+    package static let connectionCountMaxDefault = 1024
+    package static let handshakeTimeoutDefault = Duration.seconds(10)
+    package static let shutdownTimeoutDefault = Duration.seconds(30)
+
     /// The address to listen on; by default loopback.
     public var host = "127.0.0.1"
 
@@ -40,7 +44,7 @@ public struct ListenerConfiguration: Sendable {
     /// The maximum number of connections; further ones are closed.
     ///
     /// By default 1024, and 256 for the feedback service.
-    public var connectionCountMax = 1024
+    public var connectionCountMax = ListenerConfiguration.connectionCountMaxDefault
 
     /// The maximum number of unauthenticated connections of one IPv4 address or /64 network of IPv6; further ones are
     /// closed.
@@ -51,7 +55,7 @@ public struct ListenerConfiguration: Sendable {
     public var unauthenticatedCountMaxPerAddress: Int?
 
     /// The time limit of a handshake; by default 10 seconds.
-    public var handshakeTimeout = Duration.seconds(10)
+    public var handshakeTimeout = ListenerConfiguration.handshakeTimeoutDefault
 
     /// The size of the receive buffer of each connection, in bytes; the system may double it.
     ///
@@ -61,7 +65,7 @@ public struct ListenerConfiguration: Sendable {
     /// The time limit of a graceful shutdown; by default 30 seconds, and 10 for HTTP/2.
     ///
     /// Then connections are cut.
-    public var shutdownTimeout = Duration.seconds(30)
+    public var shutdownTimeout = ListenerConfiguration.shutdownTimeoutDefault
 
     /// Called with each connection and its number, on its event loop, when its pipeline is complete: the socket,
     /// `RawCloseHandler`, `TLSHandler`, and the handlers of the protocol.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import APNSJSON
+package import APNSJSON
 
 /// The outcome of a batch, as text and as JSON.
 package struct SendSummary {
@@ -63,7 +63,7 @@ package struct SendSummary {
     }
 
     /// One JSON object.
-    package var json: String {
+    package var json: JSONObject {
         let statuses = self.outcomeCounts.statuses.sorted { $0.key < $1.key }
         return JSONObject { object in
             for kind in DeliveryOutcome.Kind.allCases { object.add("\(kind.name)", self.outcomeCounts[kind]) }
@@ -75,7 +75,7 @@ package struct SendSummary {
             object.add("statusTexts", texts)
             object.add("seconds", json: "\(Double(Int(self.seconds * 1000)) / 1000)")
             object.add("interrupted", self.isInterrupted)
-        }.text
+        }
     }
 
     private static func seconds(_ seconds: Double) -> String {

@@ -5,7 +5,7 @@ import HummingbirdCore
 import NIOCore
 import ServiceSupport
 
-/// Answers `/healthz`, `/readyz` and `/metrics`, for operators on the same machine.
+/// Answers `/healthz`, `/readyz` and `/metrics`, for operators on the same machine, and `/settled`, for `gateway test`.
 struct AdminResponder: Sendable {
     /// The names of the listener.
     var hosts: HostNames
@@ -15,6 +15,8 @@ struct AdminResponder: Sendable {
     var unreachable: @Sendable () -> [String]
     /// Returns the metrics in Prometheus' text format.
     var metrics: @Sendable () -> String
+    /// Returns the number of settled notifications by provider and cause.
+    var settled: @Sendable () -> [String: [String: Int]]
 
     /// The limits of the listener.
     static var limits: HTTPListener.Limits {
@@ -53,6 +55,7 @@ struct AdminResponder: Sendable {
             guard !problems.isEmpty else { return (.ok, "ready\n") }
             return (.serviceUnavailable, problems.map { $0 + "\n" }.joined())
         case "/metrics": return (.ok, self.metrics())
+        case SettledCounts.path: return (.ok, SettledCounts.json(self.settled()))
         default: return (.notFound, "not found; valid paths: /healthz, /readyz, /metrics\n")
         }
     }

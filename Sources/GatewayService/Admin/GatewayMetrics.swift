@@ -71,7 +71,7 @@ package final class GatewayMetrics: MetricsFactory {
     /// The upper bounds of the histograms, in seconds.
     static let bounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-    private let series = NIOLockedValueBox<[Name: (kind: Kind, series: Series)]>([:])
+    private let series = NIOLockedValueBox<[Name: (kind: Kind, dimensions: [(String, String)], series: Series)]>([:])
 
     /// Creates an empty store.
     package init() {}
@@ -81,7 +81,7 @@ package final class GatewayMetrics: MetricsFactory {
         return self.series.withLockedValue { all in
             if let found = all[name] { return found.series }
             let made = Series()
-            all[name] = (kind, made)
+            all[name] = (kind, dimensions, made)
             return made
         }
     }
@@ -127,7 +127,7 @@ package final class GatewayMetrics: MetricsFactory {
             let line = Self.line(sample.name, Self.text(sample.dimensions), sample.value)
             lines[sample.name, default: (sample.kind, [])].lines.append(line)
         }
-        for (name, (kind, series)) in self.series.withLockedValue({ $0 }) {
+        for (name, (kind, _, series)) in self.series.withLockedValue({ $0 }) {
             let label = Self.name(name.label)
             switch kind {
             case .counter:
@@ -141,6 +141,17 @@ package final class GatewayMetrics: MetricsFactory {
             }
         }
         return lines.sorted { $0.key < $1.key }.map { Self.head($0, $1.kind) + $1.lines.sorted().joined() }.joined()
+    }
+
+    /// Returns the values of a counter by the values of its first two dimensions.
+    func counts(of label: String) -> [String: [String: Int]] {
+        self.series.withLockedValue { all in
+            all.reduce(into: [:]) { counts, entry in
+                let (name, (_, dimensions, series)) = entry
+                guard name.label == label, dimensions.count > 1 else { return }
+                counts[dimensions[0].1, default: [:]][dimensions[1].1] = Int(series.value)
+            }
+        }
     }
 
     /// Converts a label to a Prometheus name.

@@ -2,6 +2,8 @@
 
 import APNSGateway
 import APNSProviderHTTP2
+import APNSServer
+import APNSSession
 import APNSTransport
 import APNSWire
 package import Logging
@@ -32,18 +34,18 @@ package struct GatewayFile: Hashable, Sendable {
 
     /// The limits of the gateway.
     struct Limits: Hashable, Sendable {
-        var connections = 1024
+        var connections = ListenerConfiguration.connectionCountMaxDefault
         /// `nil` for a quarter of `connections`.
         var unauthenticatedPerAddress: Int?
-        var handshake = Duration.seconds(10)
-        var idle = Duration.seconds(86_400)
-        var inFlightPerConnection = 1000
-        var outcome = Duration.seconds(300)
+        var handshake = ListenerConfiguration.handshakeTimeoutDefault
+        var idle = BinaryListenerConfiguration.idleTimeoutDefault
+        var inFlightPerConnection = GatewaySession.inFlightCountMaxDefault
+        var outcome = BinaryListenerConfiguration.outcomeTimeoutDefault
         /// How long the connection is read after an error response.
-        var drain = Duration.seconds(2)
+        var drain = BinaryListenerConfiguration.drainTimeoutDefault
         /// How long the connection may be idle after an error response.
-        var drainIdle = Duration.milliseconds(500)
-        var shutdown = Duration.seconds(30)
+        var drainIdle = BinaryListenerConfiguration.drainIdleTimeoutDefault
+        var shutdown = ListenerConfiguration.shutdownTimeoutDefault
     }
 
     /// The address for health checks and metrics.
@@ -90,12 +92,12 @@ package struct GatewayFile: Hashable, Sendable {
         var topic: String?
         var environment = PushEnvironment.production
         var service = Service()
-        var payloadLimit = 2048
+        var payloadLimit = BridgeConfiguration.payloadByteCountMaxDefault
         var rejections = RejectionPolicy.report
         var rejectedToFeedback = false
         var inFlight = BridgeConfiguration.inFlightCountMaxDefault
-        var rememberedCount = 100_000
-        var rememberedDuration = Duration.seconds(120)
+        var rememberedCount = BridgeConfiguration.rememberedCountMaxDefault
+        var rememberedDuration = BridgeConfiguration.rememberedDurationDefault
         var requests = RequestRules(topic: nil)
         var retries = RetryRules()
 

@@ -61,9 +61,11 @@ package struct ResolvedConfiguration: Sendable {
     /// The authorities that the TLS handshake announces to providers, which choose their certificate by them.
     ///
     /// If a certificate is pinned, none: Java sends only certificates of announced authorities.
-    var clientTrust: TLSTrust {
-        let authorities = self.providers.flatMap { $0.authorities }
-        let hasPins = self.providers.contains { !$0.file.pins.isEmpty }
+    var clientTrust: TLSTrust { Self.clientTrust(of: self.providers) }
+
+    private static func clientTrust(of providers: [Provider]) -> TLSTrust {
+        let authorities = providers.flatMap { $0.authorities }
+        let hasPins = providers.contains { !$0.file.pins.isEmpty }
         return authorities.isEmpty || hasPins ? .nothing : .pem(authorities)
     }
 
@@ -182,9 +184,7 @@ package struct ResolvedConfiguration: Sendable {
         trust providers: [Provider]
     ) throws(GatewayFailure) -> TLSIdentity {
         let identity = try file.server.load()
-        let authorities = providers.flatMap { $0.authorities }
-        let trust: TLSTrust = authorities.isEmpty ? .nothing : .pem(authorities)
-        var listener = TLSConfiguration.server(identity: identity, trust: trust)
+        var listener = TLSConfiguration.server(identity: identity, trust: Self.clientTrust(of: providers))
         listener.versionMin = file.listen.tlsMinimum
         listener.versionMax = file.listen.tlsMaximum
         listener.cipherList = file.listen.ciphers

@@ -37,23 +37,20 @@ package struct GatewayTest: Sendable {
 
     /// Sends the notification to a device, or to a token that no device has.
     ///
-    /// - Parameters:
-    ///   - token: the token of a device; `nil` if there is none.
-    ///   - readsMetrics: whether the metrics of the configuration are those of the gateway.
-    ///   - now: the time, in seconds since 1970.
-    ///   - onSilence: called once if no outcome has come after some seconds.
-    /// - Returns: what became of it.
+    /// `readsCounts` is whether the admin address of the configuration is that of the gateway; `now` is in seconds
+    /// since 1970; `onSilence` is called once if no outcome has come after some seconds.
+    ///
     /// - Throws: an error if the notification cannot be created.
     package func send(
         to token: DeviceToken?,
-        readsMetrics: Bool,
+        readsCounts: Bool,
         now: Int64,
         onSilence: @escaping @Sendable () -> Void
     ) async throws -> GatewayTestResult {
         let client = self.client
         let receiver = try token ?? DeviceToken(bytes: (0..<32).map { _ in UInt8.random(in: 0...255) })
         let notification = PushNotification(token: receiver, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
-        let counts = readsMetrics ? self.target.admin.map { SettledCounts($0, provider: self.target.name) } : nil
+        let counts = readsCounts ? self.target.admin.map { SettledCounts($0, provider: self.target.name) } : nil
         let before = await counts?.read()
         async let report = client.report(of: notification)
         let running = Task { try await client.run() }

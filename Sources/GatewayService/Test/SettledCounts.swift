@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSJSON
 import APNSTransport
 import APNSWire
 import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// The number of notifications of a provider that a running gateway has settled, by cause, from its metrics.
+/// The number of notifications of a provider that a running gateway has settled, by cause, from its admin address.
 struct SettledCounts: Sendable {
-    private static let metric = "apns_legacy_notifications_settled_total"
+    /// The path of the counts of all providers.
+    static let path = "/settled"
     private static let requestDurationMax = Duration.seconds(5)
     /// The maximum size of the answer, in bytes.
     private static let answerByteCountMax = 4 << 20
@@ -21,11 +23,11 @@ struct SettledCounts: Sendable {
         self.provider = provider
     }
 
-    /// Requests the metrics.
+    /// Requests the counts.
     ///
-    /// Returns the counts by cause; `nil` if the request fails.
+    /// Returns those by cause; `nil` if the request fails, as with a gateway of an earlier version.
     func read() async -> [String: Int]? {
-        let text = await withTaskGroup(of: String?.self) { group in
+        let answer = await withTaskGroup(of: ByteBuffer?.self) { group in
             group.addTask { try? await self.request() }
             group.addTask {
                 try? await Task.sleep(for: Self.requestDurationMax)
@@ -34,10 +36,10 @@ struct SettledCounts: Sendable {
             defer { group.cancelAll() }
             return await group.next() ?? nil
         }
-        return text.map { Self.counts($0, provider: self.provider) }
+        return answer.flatMap { Self.counts(in: $0, provider: self.provider) }
     }
 
-    private func request() async throws -> String? {
+    private func request() async throws -> ByteBuffer? {
         let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .connectTimeout(TimeAmount(Self.requestDurationMax))
             .connect(host: self.endpoint.host, port: self.endpoint.port) { channel in
@@ -51,15 +53,16 @@ struct SettledCounts: Sendable {
         return try await channel.executeThenClose { input, output in
             let headers: HTTPHeaders = ["host": "\(self.endpoint)", "connection": "close"]
             try await output.write(
-                .head(HTTPRequestHead(version: .http1_1, method: .GET, uri: "/metrics", headers: headers))
+                .head(HTTPRequestHead(version: .http1_1, method: .GET, uri: Self.path, headers: headers))
             )
             try await output.write(.end(nil))
-            var text = ByteBuffer()
+            var answer = ByteBuffer()
             for try await part in input {
                 switch part {
                 case .head(let head) where head.status != .ok: return nil
-                case .body(var piece) where text.readableBytes < Self.answerByteCountMax: text.writeBuffer(&piece)
-                case .end: return String(buffer: text)
+                case .body(var piece) where answer.readableBytes < Self.answerByteCountMax:
+                    answer.writeBuffer(&piece)
+                case .end: return answer
                 default: break
                 }
             }
@@ -67,18 +70,19 @@ struct SettledCounts: Sendable {
         }
     }
 
+    /// The counts of all providers as JSON: an object by provider, whose values are objects by cause.
+    static func json(_ counts: [String: [String: Int]]) -> String {
+        let value = JSONValue.object(counts.mapValues { .object($0.mapValues { JSONValue($0) }) })
+        return String(decoding: value.bytes, as: UTF8.self) + "\n"
+    }
+
     /// Reads the counts of a provider.
-    ///
-    /// Returns the counts by cause, which an earlier gateway calls `verdict`.
-    static func counts(_ text: String, provider: String) -> [String: Int] {
-        var counts: [String: Int] = [:]
-        let begin = "\(Self.metric){provider=\"\(provider)\","
-        for line in text.split(whereSeparator: \.isNewline) where line.hasPrefix(begin) {
-            let parts = line.dropFirst(begin.count).split(separator: "\"")
-            guard parts.count > 2, ["cause=", "verdict="].contains(parts[0]) else { continue }
-            if let count = Int(parts[parts.count - 1].dropFirst("} ".count)) { counts[String(parts[1])] = count }
+    private static func counts(in answer: ByteBuffer, provider: String) -> [String: Int]? {
+        guard case .object(let providers)? = try? JSONValue(parsing: Array(answer.readableBytesView)) else {
+            return nil
         }
-        return counts
+        guard case .object(let counts)? = providers[provider] else { return [:] }
+        return counts.compactMapValues { if case .number(let number) = $0 { number.integer } else { nil } }
     }
 
     /// Finds the cause of the one notification that was settled between two readings.

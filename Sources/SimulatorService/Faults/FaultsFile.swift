@@ -14,7 +14,7 @@ package struct FaultsFile: Sendable {
     ///
     /// - Throws: the first error.
     package init(_ text: String) throws(YAMLNode.Problem) {
-        try self.init(YAMLNode(yaml: text, isTrusted: false))
+        try self.init(YAMLNode(yaml: text))
     }
 
     /// Reads a list of faults.

@@ -127,7 +127,6 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
 
     /// Verifies a file, also while a gateway uses it, and changes nothing; no file is no error.
     ///
-    /// - Parameter path: the path of the file.
     /// - Throws: ``GatewayStoreError`` if it is damaged or cannot be read.
     package static func check(path: String) throws(GatewayStoreError) { try GatewayDatabase.check(path: path) }
 
@@ -301,10 +300,8 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
 
     /// Stores the certificate of a provider that was admitted, unless it was stored on the same day.
     ///
-    /// - Parameters:
-    ///   - fingerprint: its SHA-256 digest in hexadecimal digits.
-    ///   - provider: the name of the provider.
-    ///   - chain: returns the certificate and the further ones that the provider sent, in DER.
+    /// The fingerprint is its SHA-256 digest in hexadecimal digits; the chain has it and the further ones that the
+    /// provider sent, in DER.
     package func recordAdmission(of fingerprint: String, by provider: String, chain: () -> [[UInt8]]) {
         let now = self.now()
         let (isDue, replaced) = self.state.withLockedValue {

@@ -26,11 +26,9 @@ package struct StoredCertificate: Hashable, Sendable {
 
     /// Reads the certificates of a gateway's database, also while the gateway runs, and changes nothing.
     ///
-    /// - Parameters:
-    ///   - path: the path of the database.
-    ///   - now: the time in seconds since 1970 (UTC).
-    /// - Returns: the certificates by provider, the last admitted first; `nil` if there is no database, or one of a
-    ///   release that stored none.
+    /// Returns them by provider, the last admitted first; `nil` if there is no database, or one of a release that
+    /// stored none. `now` is in seconds since 1970 (UTC).
+    ///
     /// - Throws: ``GatewayStoreError`` if it cannot be read.
     package static func read(
         fromDatabase path: String,

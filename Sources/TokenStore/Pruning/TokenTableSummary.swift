@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSJSON
+package import APNSJSON
 package import APNSWire
 
 /// The report of a run over a token table, as text and as JSON.
@@ -83,7 +83,7 @@ package struct TokenTableSummary {
     private var longestLockMilliseconds: Int { Int((self.report.longestLock / .milliseconds(1)).rounded(.up)) }
 
     /// All counts, as a JSON object.
-    package var json: String {
+    package var json: JSONObject {
         let report = self.report
         let counts = [
             ("rows", report.rowCount), ("candidates", report.candidateCount), ("withoutToken", report.emptyCount),
@@ -108,7 +108,7 @@ package struct TokenTableSummary {
             let kinds = RegistrationTimeKind.allCases
             object.add("times", JSONObject { for each in kinds { $0.add(each.name, report.timeKinds[each]) } })
             object.add("seconds", json: "\(Double(Int(self.seconds * 1000)) / 1000)")
-        }.text
+        }
     }
 
     private var ending: String {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSJSON
+package import APNSJSON
 import APNSWire
 
 extension PurgeStatistics {
@@ -19,7 +19,7 @@ extension PurgeStatistics {
     }
 
     /// The counts as a JSON object.
-    package var json: String {
+    package var json: JSONObject {
         let parts = self.parts.map { part in
             JSONObject { object in
                 object.add("topic", part.scope.topic)
@@ -33,6 +33,6 @@ extension PurgeStatistics {
         return JSONObject { object in
             object.add("count", self.count)
             object.add("parts", elements: parts)
-        }.text
+        }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSFeedback
+import APNSJSON
 import APNSPayload
 import APNSServer
 import APNSTransport
@@ -87,7 +88,7 @@ import Testing
         summary.set("lists", 0)
         for _ in 1...2 { summary.add("lists", 3) }
         summary.add("tokens", UInt64.max)
-        summary.set(object: #"{"done":true}"#)
+        summary.set(JSONObject { $0.add("done", true) })
         let json = summary.json(command: "feedback", .success)
         let counts = #""lists":6,"tokens":9223372036854775807,"done":true"#
         #expect(json == #"{"command":"feedback","exitCode":0,\#(counts)}"#)

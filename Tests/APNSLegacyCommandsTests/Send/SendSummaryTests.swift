@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSJSON
 import APNSSession
 import APNSWire
 import Batch
@@ -66,7 +67,7 @@ import Testing
         #expect(summary.text.contains("1,234,571 accepted\n"))
         #expect(summary.text.contains("3 rejected (1 status 7: invalid payload size, 2 status 8: invalid token)"))
         #expect(summary.text.contains("4 of these may have arrived twice"))
-        let object = try #require(try JSONSerialization.jsonObject(with: Data(summary.json.utf8)) as? [String: Any])
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(summary.json.bytes)) as? [String: Any])
         #expect(object["accepted"] as? Int == 1_234_571 && object["total"] as? Int == 1_234_574)
         #expect(object["rejectedByStatus"] as? [String: Int] == ["7": 1, "8": 2])
         #expect(object["statusTexts"] as? [String: String] == ["7": "invalid payload size", "8": "invalid token"])
