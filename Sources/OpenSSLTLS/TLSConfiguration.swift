@@ -2,8 +2,8 @@
 
 /// The behavior of one side of TLS connections.
 ///
-/// Create it with ``client(identity:trust:verification:)`` or ``server(identity:trust:)``, then change single
-/// properties.
+/// Create it with ``client(identity:trust:verification:)``, ``server(identity:trust:)`` or
+/// ``server(identity:clientCertificates:trust:)``, then change single properties.
 public struct TLSConfiguration: Sendable {
     /// How much of a server's identity a client verifies.
     @frozen
