@@ -138,6 +138,97 @@ import Testing
         #expect(service.requests.map(\.pushType) == [.liveActivity, .liveActivity, .widgets])
     }
 
+    /// The same content in each form in which a program can give it.
+    private static func forms(of payload: String, _ aps: APS) throws -> [PushNotification] {
+        let token = try PushFixture.token(1)
+        return [
+            PushNotification(to: token, aps),
+            PushNotification(to: token, Payload(aps)),
+            PushNotification(to: token, Payload(aps, ["order": 1])),
+            PushNotification(to: token, Payload(payload)),
+            PushNotification(token: token, payload: payload),
+            PushNotification(token: token, payload: Array(payload.utf8)),
+            PushNotification(token: token, payload: ByteBuffer(string: payload)),
+        ]
+    }
+
+    /// Sends each form twice after an alert, alone, in an array and in a sequence, over the binary protocol.
+    ///
+    /// Returns the outcomes without that of the alert, and the number of notifications that the gateway accepted.
+    private static func sendOverBinary(
+        _ notifications: [PushNotification],
+        topic: String = PushFixture.topic
+    ) async throws -> (outcomes: Set<DeliveryOutcome>, acceptedCount: Int) {
+        let server = TLSConfiguration.server(
+            identity: try PushFixture.server.get().identity,
+            trust: try PushFixture.trust()
+        )
+        let gateway = try await ScriptedGateway.start(tls: server) { _ in GatewayScript() }
+        let configuration = PushClientConfiguration.binary(
+            host: "127.0.0.1",
+            port: gateway.port,
+            identity: try PushFixture.authority.get().issueClient(topic: topic).identity,
+            trust: try PushFixture.trust()
+        )
+        let outcomes = try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+            var outcomes = await client.send(notifications + notifications)
+            let rows = notifications.enumerated().map { (id: $0.offset, notification: $0.element) }
+            for try await record in client.send(rows) { outcomes.append(record.outcome) }
+            for notification in notifications { outcomes.append(await client.send(notification)) }
+            return Set(outcomes)
+        }
+        try await gateway.stop()
+        return (outcomes, gateway.records.map(\.accepted.count).reduce(0, +))
+    }
+
+    @Test func `over both protocols, a Live Activity goes out as one or not at all, in whatever form it is given`()
+        async throws
+    {
+        var aps = APS(alert: "Goal")
+        aps.liveActivity = APS.LiveActivity(
+            .update,
+            timestamp: Timestamp(secondsSince1970: 1),
+            contentState: ["score": 1]
+        )
+        let forms = try Self.forms(of: Self.activity, aps)
+        let refused = try await Self.sendOverBinary(forms)
+        #expect(refused.outcomes == [.invalid(.topicNotForPushType(.liveActivity))])
+        #expect(refused.acceptedCount == 0)
+        let own = try await Self.sendOverBinary(forms, topic: "com.example.app.push-type.liveactivity")
+        #expect(own.outcomes == [.accepted])
+        #expect(own.acceptedCount == 4 * forms.count)
+        for form in forms {
+            let request = RequestRules(topic: PushFixture.topic).request(for: form, now: 1_800_000_000)
+            #expect(request.pushType == .liveActivity && Self.problem(request) == nil)
+        }
+    }
+
+    @Test func `over both protocols, what reloads widgets or controls is refused without a push type`() async throws {
+        var aps = APS()
+        aps.isContentChanged = true
+        let forms = try Self.forms(of: Self.reload, aps)
+        let refused = try await Self.sendOverBinary(forms)
+        #expect(refused.outcomes == [.invalid(.pushTypeUnclear)])
+        #expect(refused.acceptedCount == 0)
+        let own = try await Self.sendOverBinary(forms, topic: "com.example.app.push-type.widgets")
+        #expect(own.outcomes == [.accepted])
+        for form in forms {
+            let request = RequestRules(topic: PushFixture.topic).request(for: form, now: 1_800_000_000)
+            #expect(Self.problem(request) == .pushTypeUnclear)
+        }
+    }
+
+    @Test func `over the binary protocol, a push type that is set is that of a payload`() async throws {
+        var forms = try Self.forms(of: Self.activity, APS(alert: "Goal"))
+        for index in forms.indices { forms[index].pushType = .alert }
+        let asAlert = try await Self.sendOverBinary(forms)
+        #expect(asAlert.outcomes == [.accepted])
+        // The same payloads again, without one.
+        for index in forms.indices { forms[index].pushType = nil }
+        let inferred = try await Self.sendOverBinary(forms)
+        #expect(inferred.outcomes == [.accepted, .invalid(.topicNotForPushType(.liveActivity))])
+    }
+
     @Test func `the binary protocol refuses a push type that the topic of its certificate does not have`() async throws
     {
         let configuration = PushClientConfiguration.binary(

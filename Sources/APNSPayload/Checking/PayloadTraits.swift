@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSJSON
-import APNSWire
 import Glibc
 
 /// The parts of a payload that determine the push type.
-struct PayloadTraits: Hashable {
+package struct PayloadTraits: Hashable, Sendable {
     /// Whether it is for device management.
-    var hasDeviceManagement = false
+    package private(set) var hasDeviceManagement = false
     /// Whether it contains `content-available`.
-    var hasContentAvailable = false
+    package private(set) var hasContentAvailable = false
     /// Whether the device shows or plays something.
-    var hasAlertBadgeOrSound = false
+    package private(set) var hasAlertBadgeOrSound = false
     /// Whether it contains `content-changed`, which reloads widgets or controls.
-    var hasContentChanged = false
+    private var hasContentChanged = false
     private var hasContentState = false
     private var hasEvent = false
     private var hasTimestamp = false
@@ -21,23 +20,15 @@ struct PayloadTraits: Hashable {
     /// Whether it is for a Live Activity.
     ///
     /// An app may have keys of its own in `aps`, so that `event` alone does not suffice.
-    var hasLiveActivity: Bool { self.hasContentState || self.hasEvent && self.hasTimestamp }
+    package var hasLiveActivity: Bool { self.hasContentState || self.hasEvent && self.hasTimestamp }
 
     /// Whether it does nothing but reload widgets or controls, which have different push types.
-    var isForWidgetsOrControls: Bool {
+    package var isForWidgetsOrControls: Bool {
         self.hasContentChanged && !self.hasLiveActivity && !self.hasAlertBadgeOrSound && !self.hasContentAvailable
     }
 
-    /// The push type for the topic of an app.
-    var pushType: PushType {
-        if self.hasLiveActivity { return .liveActivity }
-        return self.hasContentAvailable && !self.hasAlertBadgeOrSound ? .background : .alert
-    }
-
-    init() {}
-
     /// Examines a payload; parts that cannot be parsed are ignored.
-    init(_ payload: UnsafeRawBufferPointer) {
+    package init(_ payload: UnsafeRawBufferPointer) {
         // Most payloads contain none of the words, and need no more than this scan.
         guard unsafe Self.hasRelevantWord(payload) else { return }
         var scanner = unsafe JSONScanner(payload)

@@ -17,8 +17,7 @@ struct BinaryClient: ClientTransport {
 
     private let transport: BinaryTransport
     private let queue: SubmissionQueue
-    /// The topic of the certificate, which is that of all notifications.
-    private let topic: String?
+    let fixedTopic: FixedTopic?
     private let group: any EventLoopGroup
     private let phase = NIOLockedValueBox(Phase.new)
 
@@ -36,7 +35,9 @@ struct BinaryClient: ClientTransport {
             eventLoop: eventLoopGroup.next()
         )
         self.group = eventLoopGroup
-        self.topic = configuration.tls.identity.flatMap { ProviderIdentity($0.certificate).topic }
+        self.fixedTopic = configuration.tls.identity
+            .flatMap { ProviderIdentity($0.certificate).topic }
+            .map { FixedTopic($0) }
     }
 
     var observer: DeliveryObserver { self.transport.observer }
@@ -46,11 +47,10 @@ struct BinaryClient: ClientTransport {
         _ receiver: any SubmissionReceiver,
         key: UInt64
     ) -> SubmissionReceipt {
-        // The protocol has no push type: a notification is of the type of the certificate's topic.
-        if let type = notification.pushType, let topic, let required = TopicFamily(requiredBy: type),
-            !required.contains(topic)
-        {
-            return self.queue.settleLocally(.invalid(.topicNotForPushType(type)), receiver, key)
+        // The protocol has no push type: a notification is of the type of the certificate's topic. If it has none, that
+        // of its payload is checked with the payload.
+        if let type = notification.pushType, let problem = self.fixedTopic?.problem(of: type) {
+            return self.queue.settleLocally(.invalid(problem), receiver, key)
         }
         return self.queue.enqueue(notification, receiver, key: key)
     }

@@ -9,6 +9,10 @@ package protocol ClientTransport: Sendable {
     /// The metrics of the client.
     var observer: DeliveryObserver { get }
 
+    /// The topic of all notifications, with which the transport infers no push type; `nil` if it infers one, or the
+    /// topic is not known.
+    var fixedTopic: FixedTopic? { get }
+
     /// Submits a notification without waiting.
     ///
     /// Returns whether it was submitted.
@@ -66,6 +70,9 @@ package protocol ClientTransport: Sendable {
 }
 
 extension ClientTransport {
+    @usableFromInline
+    package var fixedTopic: FixedTopic? { nil }
+
     /// Whether a metrics system measures the time to outcomes.
     @usableFromInline
     package var measuresTime: Bool { self.observer.startTime != nil }

@@ -12,8 +12,10 @@ import NIOCore
 @nonexhaustive
 public enum PayloadChecks: Hashable, Sendable {
     /// Only its length.
+    ///
+    /// Over the binary protocol, a Live Activity whose push type is not set then goes out as an alert.
     case none
-    /// That it is valid, as by `Payload.check(rules:)`: an invalid one is not sent.
+    /// That it is valid, as by `Payload.check(rules:)`, and that it can be sent as what it is: others are not sent.
     case errors
     /// The same, and probable mistakes, as by `Payload.warnings(for:topic:)`.
     ///
@@ -25,19 +27,23 @@ public enum PayloadChecks: Hashable, Sendable {
 /// Checks the payloads of a client on the callers' threads.
 @usableFromInline
 struct PayloadValidator: Sendable {
-    /// The last valid payload: many notifications have the same one, and a comparison takes a tenth of the time of a
-    /// check.
+    /// The last payload that is valid without a push type: many notifications have the same one, and a comparison takes
+    /// a tenth of the time of a check.
     private let lastValid = NIOLockedValueBox(ByteBuffer())
 
     /// `nil` if probable mistakes are not logged.
     private let warnings: PayloadWarningLog?
 
+    /// The topic of all notifications; `nil` if the transport infers the push type itself.
+    private let topic: FixedTopic?
+
     /// The transport has its own limits for the length.
     private static let rules = PayloadRules(byteCountMax: .max)
 
     /// Creates a validator; `nil` if there is nothing to check.
-    init?(_ checks: PayloadChecks, _ logger: Logger) {
+    init?(_ checks: PayloadChecks, _ topic: FixedTopic?, _ logger: Logger) {
         guard checks != .none else { return nil }
+        self.topic = topic
         self.warnings = checks == .warnings ? PayloadWarningLog(logger) : nil
     }
 
@@ -49,8 +55,12 @@ struct PayloadValidator: Sendable {
         let payload = notification.payload
         guard !self.lastValid.withLockedValue({ $0 == payload }) else { return nil }
         if let problem = Self.problem(of: payload) { return .invalid(.payload(problem)) }
+        let typeProblem = self.topic.flatMap { topic in
+            unsafe payload.withUnsafeReadableBytes { unsafe PayloadTraits($0) }.problem(for: topic)
+        }
+        if let typeProblem, notification.pushType == nil { return .invalid(typeProblem) }
         self.warnings?.check(payload, pushType: notification.pushType, topic: notification.topic)
-        self.lastValid.withLockedValue { $0 = payload }
+        if typeProblem == nil { self.lastValid.withLockedValue { $0 = payload } }
         return nil
     }
 

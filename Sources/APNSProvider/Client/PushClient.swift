@@ -45,7 +45,7 @@ public final class PushClient: Sendable {
         logger: Logger = .current
     ) throws(ProviderError) {
         self.transport = try configuration.makeTransport(eventLoopGroup, logger)
-        self.check = PayloadValidator(configuration.payloadChecks, logger)
+        self.check = PayloadValidator(configuration.payloadChecks, self.transport.fixedTopic, logger)
         self.name = configuration.description
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 public import APNSWire
 package import NIOCore
 
@@ -124,14 +125,10 @@ public struct RequestRules: Hashable, Sendable {
         case .omitted: return
         case .inferred:
             let traits = unsafe request.payload.withUnsafeReadableBytes { unsafe PayloadTraits($0) }
-            if traits.hasDeviceManagement {
-                request.pushType = .mdm
-            } else if let family {
-                request.pushType = family.pushType ?? self.passPushType
-            } else if traits.isForWidgetsOrControls {
+            if traits.isUnclear(for: self.family) {
                 request.fault = .pushTypeUnclear
             } else {
-                request.pushType = traits.pushType
+                request.pushType = traits.pushType(for: self.family) ?? self.passPushType
             }
         }
         // Nearly all notifications are of these types or of that of the topic.
