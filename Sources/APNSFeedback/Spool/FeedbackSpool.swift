@@ -24,8 +24,16 @@ struct FeedbackSpool: Sendable {
     init(folder: String) throws(SpoolError) {
         let stem = String(folder.reversed().drop { $0 == "/" }.reversed())
         self.folder = stem.isEmpty ? folder : stem
-        guard unsafe mkdir(folder, 0o700) != 0 else { return }
-        guard errno == EEXIST else { throw SpoolError.current("open", folder) }
+        if unsafe mkdir(folder, 0o700) != 0 {
+            guard errno == EEXIST else { throw SpoolError.current("open", folder) }
+            try Self.check(folder)
+        }
+        // Also if it was there: the process that created it may have been killed before this.
+        try SpoolNames.synchronize(folder: Folder.of(self.folder))
+    }
+
+    /// Checks the owner and the mode of an existing folder.
+    private static func check(_ folder: String) throws(SpoolError) {
         var status = stat()
         guard unsafe stat(folder, &status) == 0 else { throw SpoolError.current("open", folder) }
         guard status.st_mode & S_IFMT == S_IFDIR else {

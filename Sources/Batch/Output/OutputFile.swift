@@ -32,6 +32,9 @@ package final class OutputFile {
     /// Whether some bytes may not be on the disk yet.
     private var isSynchronizationDue = true
 
+    /// Why a synchronization failed. Linux takes what it could not write for written, so later ones would succeed.
+    private var synchronizationFailure: (any Error)?
+
     /// Opens a file, which is created if missing; `-` is standard output.
     ///
     /// A regular file is locked until it is closed, if its file system has locks, and only its owner may read it.
@@ -183,12 +186,18 @@ package final class OutputFile {
         self.isSynchronizationDue = true
     }
 
-    /// Waits until the written bytes are on the disk.
+    /// Waits until the written bytes are on the disk; after a failure, every call fails.
     package func synchronize() throws {
+        if let failure = self.synchronizationFailure { throw failure }
         guard !self.isStandardOutput, self.isSynchronizationDue else { return }
-        try self.run(.synchronize, "write") {
-            // A pipe, for example, cannot be synchronized.
-            guard fdatasync(self.file.rawValue) == 0 || errno == EINVAL else { throw Errno.current }
+        do {
+            try self.run(.synchronize, "write") {
+                // A pipe, for example, cannot be synchronized.
+                guard fdatasync(self.file.rawValue) == 0 || errno == EINVAL else { throw Errno.current }
+            }
+        } catch {
+            self.synchronizationFailure = error
+            throw error
         }
         self.isSynchronizationDue = false
     }

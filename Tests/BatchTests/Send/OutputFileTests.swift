@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import NIOConcurrencyHelpers
 import Testing
 
 @testable import Batch
@@ -31,6 +32,20 @@ import Testing
         do { try OutputFile(path: path).append("a longer one\n") }
         try OutputFile(path: path).append("second\n")
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "second\n")
+    }
+
+    @Test func `after a failed synchronization, none succeeds`() throws {
+        let remaining = NIOLockedValueBox(1)
+        let file = try OutputFile(path: self.folder.file("results")) { _, operation in
+            guard case .synchronize = operation, remaining.withLockedValue({ $0 }) > 0 else { return }
+            remaining.withLockedValue { $0 -= 1 }
+            throw CocoaError(.fileWriteUnknown)
+        }
+        try file.append("first\n")
+        let failures = (1...2).map { _ in SendFolder.failure { try file.synchronize() } }
+        #expect(failures[0]?.kind == .unwritable)
+        // The system has forgotten that the bytes are not on the disk.
+        #expect(failures[1]?.description == failures[0]?.description)
     }
 
     private func mode(_ name: String) throws -> Int {
