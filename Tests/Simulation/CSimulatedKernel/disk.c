@@ -158,26 +158,41 @@ static void apply(struct file *file, struct change *change) {
     memcpy(file->durable + change->offset, change->bytes, change->count);
 }
 
-/// Applies a part of a change: each sector is written or not.
-static void apply_partly(struct file *file, struct change *change) {
-    off_t end = change->offset + (off_t)change->count;
-    if (!change->bytes) {
-        if (sim_random(2)) apply(file, change);
-        return;
+/// Applies a change to a part of the file.
+static void apply_within(struct file *file, struct change *change, size_t start, size_t end) {
+    size_t from = (size_t)change->offset > start ? (size_t)change->offset : start;
+    size_t to = (size_t)change->offset + change->count;
+    if (to > end) to = end;
+    if (!change->bytes && (size_t)change->offset < end) {
+        memset(file->durable + from, 0, end - from);
+    } else if (change->bytes && from < to) {
+        memcpy(file->durable + from, change->bytes + (from - (size_t)change->offset), to - from);
     }
-    uint64_t way = sim_random(3);
-    if (way == 0) return;
-    if (way == 1) {
-        apply(file, change);
-        return;
+}
+
+/// Applies a part of the changes: the system writes each sector at another time, as it is then, or not at all.
+static void apply_partly(struct file *file) {
+    if (!file->change_count) return;
+    size_t size = file->durable_count, longest = size;
+    size_t size_count = sim_random(file->change_count + 1);
+    for (size_t i = 0; i < file->change_count; i++) {
+        struct change *change = &file->changes[i];
+        size_t end = (size_t)change->offset + change->count;
+        if (end > longest) longest = end;
+        if (i < size_count && (!change->bytes || end > size)) size = end;
     }
-    for (off_t start = change->offset; start < end;) {
-        off_t next = (start / SECTOR + 1) * SECTOR;
-        if (next > end) next = end;
-        struct change part = {start, (size_t)(next - start), change->bytes + (start - change->offset)};
-        if (sim_random(2)) apply(file, &part);
-        start = next;
+    set_size(file, longest);
+    // A power failure before anything was written, after everything was, and between.
+    uint64_t way = sim_random(4);
+    for (size_t start = 0; start < longest; start += SECTOR) {
+        size_t count = way == 0 ? 0 : way == 1 ? file->change_count : sim_random(file->change_count + 1);
+        if (way == 2 && sim_random(2)) count = file->change_count;
+        size_t end = start + SECTOR < longest ? start + SECTOR : longest;
+        for (size_t i = 0; i < count; i++) apply_within(file, &file->changes[i], start, end);
     }
+    if (way == 1)
+        for (size_t i = 0; i < file->change_count; i++) apply(file, &file->changes[i]);
+    else if (way != 0) set_size(file, size);
 }
 
 static void forget_changes(struct file *file) {
@@ -289,7 +304,7 @@ void disk_survive(struct host *host, bool is_power_failure) {
     if (is_power_failure)
         for (struct file *file = files; file; file = file->next)
             if (file->host == host) {
-                for (size_t i = 0; i < file->change_count; i++) apply_partly(file, &file->changes[i]);
+                apply_partly(file);
                 forget_changes(file);
             }
     nftw(host->folder, copy_live, 16, FTW_PHYS);
@@ -450,7 +465,7 @@ static int synchronize(int descriptor) {
     if (happens(host->sync_failure_chance)) {
         // The system takes what it could not write for written.
         fault_count++;
-        for (size_t i = 0; i < file->change_count; i++) apply_partly(file, &file->changes[i]);
+        apply_partly(file);
         forget_changes(file);
         errno = EIO;
         return -1;

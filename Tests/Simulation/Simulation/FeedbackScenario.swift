@@ -131,7 +131,9 @@ struct FeedbackScenario: Sendable {
             self.history.note("a list was read: \(self.text(report.failure)), \(report.tupleCount) tuples")
             for leftover in report.leftovers {
                 self.history.note("set aside: \(leftover.kind), \(leftover.detail)")
-                if leftover.kind != .torn { self.history.fail("the spool has a \(leftover.kind) segment") }
+                // Of a header that was not on the disk, there may be zeros; nothing had been read by then.
+                if leftover.kind == .torn || leftover.detail.hasPrefix("in its header") { continue }
+                self.history.fail("the spool has a \(leftover.kind) segment")
             }
             if report.failure == nil { try? await sink.finish(report.scope) }
         }

@@ -57,9 +57,10 @@ final class Run: Sendable {
         let (history, materials) = (self.history, self.materials)
         Task.detached {
             do {
-                switch Chance.number(0...2) {
+                switch Chance.number(0...3) {
                 case 0: try await ClientScenario(materials, history).run()
                 case 1: try await GatewayScenario(materials, history).run()
+                case 2: try await BatchScenario(materials, history).run()
                 default: try await FeedbackScenario(materials, history).run()
                 }
             } catch {

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSProviderHTTP2
+import APNSServer
+import APNSSession
+import APNSWire
+import CSimulatedKernel
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import OpenSSLTLS
+import TokenStore
+
+/// A gateway with its database on a machine; after a death, it begins again on the same port.
+final class SimulatedGateway: Sendable {
+    static let storeName = "/gateway.sqlite"
+    static let environment = PushEnvironment.sandbox
+
+    private static let quiet = Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
+
+    private let materials: Materials
+    private let servicePort: Int
+    private let boundPort = NIOLockedValueBox(0)
+    private let isFinished = NIOLockedValueBox(false)
+    private let inFlightCountMax = Chance.one(of: [1, 10, 1000])
+    private let streamCountMax = Chance.one(of: [1, 10, 1000])
+    private let retries: RetryRules
+
+    init(_ materials: Materials, servicePort: Int) {
+        self.materials = materials
+        self.servicePort = servicePort
+        var retries = RetryRules()
+        retries.budget = Chance.one(of: [.zero, .seconds(1), .seconds(60)])
+        retries.givesUpUnknownUnkept = Chance.once(in: 2)
+        self.retries = retries
+    }
+
+    /// Waits until it listens for the first time.
+    func port() async throws -> Int {
+        while true {
+            let port = self.boundPort.withLockedValue { $0 }
+            if port > 0 { return port }
+            try await SimulatedTime.pass(.milliseconds(10))
+        }
+    }
+
+    /// Ends it.
+    func finish() { self.isFinished.withLockedValue { $0 = true } }
+
+    /// Runs it on a machine, again after each death and failure.
+    func run(on machine: Machine, _ troubles: [Machine.Trouble], _ history: History) async throws {
+        while true {
+            let isFinished = self.isFinished.withLockedValue { $0 }
+            do {
+                let hasEnded: Void? = try await machine.run(isFinished ? .none : Chance.one(of: troubles)) { process in
+                    try await self.run(process)
+                }
+                if hasEnded != nil { return }
+            } catch {
+                history.note("the gateway does not begin")
+            }
+            try await SimulatedTime.pass(Chance.duration(0...5000))
+        }
+    }
+
+    private func run(_ process: Machine.Process) async throws {
+        let store = try SQLiteGatewayStore(path: process.folder + Self.storeName, logger: Self.quiet)
+        let upstream = try self.upstream(process.group)
+        async let upstreamRun: Void = upstream.run()
+        var bridge = BridgeConfiguration(
+            name: "shop",
+            admission: AdmissionRule(verifier: try CertificateVerifier(authorities: self.materials.authorityPEM)),
+            environment: Self.environment,
+            upstream: upstream
+        )
+        bridge.requests = RequestRules(topic: GatewayScenario.topic)
+        // After the default of two minutes, a resend is a new notification.
+        bridge.rememberedDuration = .seconds(86_400)
+        bridge.retries = self.retries
+        let backend = HTTP2Backend(
+            [bridge],
+            recorder: store,
+            resends: store,
+            eventLoopGroup: process.group,
+            logger: Self.quiet
+        )
+        var listening = BinaryListenerConfiguration(
+            identity: self.materials.serverIdentity,
+            clientTrust: self.materials.server.trust
+        )
+        listening.listener.port = self.boundPort.withLockedValue { $0 }
+        listening.inFlightCountMax = self.inFlightCountMax
+        let listener = Listener(listening, backend: backend, eventLoopGroup: process.group, logger: Self.quiet)
+        try await listener.withRunning { listener in
+            let port = try await listener.boundAddress.port ?? 0
+            self.boundPort.withLockedValue { $0 = port }
+            while !self.isFinished.withLockedValue({ $0 }) { try await SimulatedTime.pass(.milliseconds(500)) }
+        }
+        upstream.finish()
+        try await upstreamRun
+        await store.flush()
+    }
+
+    private func upstream(_ group: any EventLoopGroup) throws -> HTTP2Upstream {
+        var configuration = HTTP2Configuration(
+            endpoint: HTTP2Endpoint(host: "localhost", port: self.servicePort),
+            identity: self.materials.identity,
+            trust: self.materials.client.trust
+        )
+        configuration.streamCountMax = self.streamCountMax
+        configuration.queueTimeout = nil
+        configuration.endsWhenRefused = false
+        return try HTTP2Upstream(configuration, eventLoopGroup: group, logger: Self.quiet)
+    }
+}
