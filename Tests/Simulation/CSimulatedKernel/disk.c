@@ -321,6 +321,40 @@ void disk_survive(struct host *host, bool is_power_failure) {
     }
 }
 
+static char candidates[64][PATH_MAX];
+static int candidate_count;
+
+/// Collects files whose damage is noticed: SQLite ends a log that is damaged, and others have no content.
+static int collect_candidate(const char *path, const struct stat *status, int kind, struct FTW *place) {
+    static const char *const endings[] = {"-wal", "-shm", "-journal", ".lock", ".next", "devices.sqlite"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (has_ending(path, endings[i])) return 0;
+    if (kind == FTW_F && status->st_size > 0 && candidate_count < 64) strcpy(candidates[candidate_count++], path);
+    return 0;
+}
+
+static int compare_paths(const void *a, const void *b) { return strcmp(a, b); }
+
+const char *sim_flip_bit(const char *folder) {
+    candidate_count = 0;
+    nftw(folder, collect_candidate, 16, FTW_PHYS);
+    if (!candidate_count) return "";
+    qsort(candidates, (size_t)candidate_count, sizeof *candidates, compare_paths);
+    const char *path = candidates[sim_random((uint64_t)candidate_count)];
+    struct stat status;
+    int descriptor = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    if (descriptor < 0 || syscall(SYS_fstat, descriptor, &status) != 0) abort();
+    off_t offset = (off_t)sim_random((uint64_t)status.st_size);
+    unsigned char byte;
+    if (syscall(SYS_pread64, descriptor, &byte, 1, offset) != 1) abort();
+    byte ^= (unsigned char)(1 << sim_random(8));
+    if (syscall(SYS_pwrite64, descriptor, &byte, 1, offset) != 1) abort();
+    syscall(SYS_close, descriptor);
+    return path + strlen(folder);
+}
+
+void sim_set_sync_duration(int host, uint32_t microseconds) { hosts[host].sync_duration_max = microseconds; }
+
 void sim_set_disk(int host, bool is_full, uint32_t sync_failure_chance) {
     hosts[host].is_full = is_full;
     hosts[host].sync_failure_chance = sync_failure_chance;
@@ -461,6 +495,11 @@ static int synchronize(int descriptor) {
     // A file of a dead host is not read again.
     if (!file) return active ? 0 : (int)syscall(SYS_fsync, descriptor);
     struct host *host = file->host;
+    if (host->sync_duration_max && calling_thread_may_wait()) {
+        usleep((useconds_t)sim_random(host->sync_duration_max));
+        file = file_of(descriptor);
+        if (!file) return 0;
+    }
     if (dies_now(host)) die(host);
     if (happens(host->sync_failure_chance)) {
         // The system takes what it could not write for written.

@@ -129,6 +129,9 @@ extern pthread_mutex_t mutex;
 /// Ends the pause of a thread.
 void wake_thread(void *thread);
 
+/// Whether others run while the calling thread waits: it is not that of the jobs.
+bool calling_thread_may_wait(void);
+
 /// The host of the calling thread.
 int calling_host(void);
 
@@ -139,7 +142,7 @@ int calling_host(void);
 struct host {
     const char *folder, *next_folder;
     bool is_dead, is_power_failure, is_full;
-    uint32_t sync_failure_chance;
+    uint32_t sync_failure_chance, sync_duration_max;
     uint64_t death_step, calls_until_death;
 };
 

@@ -50,6 +50,7 @@ static int collect(struct object *epoll, struct epoll_event *events, int limit) 
     return count;
 }
 
+bool calling_thread_may_wait(void) { return self_thread != NULL; }
 int calling_host(void) { return self_thread ? self_thread->host : current_host; }
 
 // The original calls; dlsym() finds those of an old version.

@@ -26,6 +26,8 @@ struct ClientScenario: Sendable {
 
     /// How often each notification arrived.
     private let arrived = NIOLockedValueBox<[Int: Int]>([:])
+    /// How many rows of a sequence were read.
+    private let readCount = NIOLockedValueBox(0)
     private let reports = NIOLockedValueBox<[Int: [DeliveryReport]]>([:])
 
     private static let quiet = Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
@@ -143,9 +145,12 @@ struct ClientScenario: Sendable {
     }
 
     private func sendSequence(_ count: Int, _ client: PushClient) async {
-        let rows = (0..<count).compactMap { number in
-            (try? Row.notification(number)).map { (id: number, notification: $0) }
-        }
+        let rows = CountedRows(
+            rows: (0..<count).compactMap { number in
+                (try? Row.notification(number)).map { (id: number, notification: $0) }
+            },
+            readCount: self.readCount
+        )
         let end = Chance.once(in: 3) ? Chance.number(0...count) : nil
         let task = Task {
             var readCount = 0
@@ -169,8 +174,11 @@ struct ClientScenario: Sendable {
         for number in 0..<count {
             let arrivedCount = arrived[number] ?? 0
             guard let report = reports[number]?.first else {
-                // A sequence that ended early has not read it.
+                // A sequence that ended early may not have read it.
                 if arrivedCount > 0 { self.history.fail("\(number) arrived, and has no outcome") }
+                if number < self.readCount.withLockedValue({ $0 }) {
+                    self.history.fail("\(number) was read, and has no outcome")
+                }
                 continue
             }
             let (isFlagged, isBad) = (report.isPossibleDuplicate, Row.isBad(number))
@@ -189,6 +197,21 @@ struct ClientScenario: Sendable {
             }
             if arrivedCount > 1, !isFlagged { self.history.fail("\(number) arrived twice, unflagged") }
             if arrivedCount > 1, policy == .atMostOnce { self.history.fail("\(number) arrived twice, at most once") }
+        }
+    }
+}
+
+/// A sequence that records how much of it was read.
+private struct CountedRows: Sequence, Sendable {
+    let rows: [(id: Int, notification: PushNotification)]
+    let readCount: NIOLockedValueBox<Int>
+
+    func makeIterator() -> AnyIterator<(id: Int, notification: PushNotification)> {
+        var rows = self.rows.makeIterator()
+        return AnyIterator {
+            let row = rows.next()
+            if row != nil { self.readCount.withLockedValue { $0 += 1 } }
+            return row
         }
     }
 }

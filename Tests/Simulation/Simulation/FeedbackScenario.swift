@@ -22,6 +22,9 @@ struct FeedbackScenario: Sendable {
     private let history: History
     private let service: FeedbackService
     private let application: Application
+    /// Whether bits flip, so that damage may be reported.
+    private let isDamaged = Chance.once(in: 6)
+    private let hasReported = NIOLockedValueBox(false)
 
     init(_ materials: Materials, _ history: History) {
         self.materials = materials
@@ -49,7 +52,7 @@ struct FeedbackScenario: Sendable {
         let listener = Listener(listening, store: self.service, logger: Self.quiet)
         try await listener.withRunning { listener in
             let port = try await listener.boundAddress.port ?? 0
-            let machine = Machine("reader", self.history)
+            let machine = Machine("reader", isDamaged: self.isDamaged, self.history)
             for _ in 0..<Chance.number(1...5) {
                 self.service.add(min(Chance.number(0...Chance.one(of: [5, 50, 1000])), simplified.countMax))
                 Network.make()
@@ -82,6 +85,7 @@ struct FeedbackScenario: Sendable {
             }
         } catch {
             self.history.note("the reader failed: \(self.text(error))")
+            self.report()
             return
         }
         guard hasRead != nil, isLast || Chance.once(in: 2) else { return }
@@ -95,8 +99,12 @@ struct FeedbackScenario: Sendable {
             }
         } catch {
             self.history.note("the pruner failed: \(self.text(error))")
+            self.report()
         }
     }
+
+    /// Records that a user was told of a failure that damage may cause.
+    private func report() { self.hasReported.withLockedValue { $0 = true } }
 
     /// An error without the name of the folder, which differs from run to run.
     private func text(_ error: any Error) -> String {
@@ -132,8 +140,13 @@ struct FeedbackScenario: Sendable {
             for leftover in report.leftovers {
                 self.history.note("set aside: \(leftover.kind), \(leftover.detail)")
                 // Of a header that was not on the disk, there may be zeros; nothing had been read by then.
-                if leftover.kind == .torn || leftover.detail.hasPrefix("in its header") { continue }
+                self.report()
+                if self.isDamaged || leftover.kind == .torn || leftover.detail.hasPrefix("in its header") { continue }
                 self.history.fail("the spool has a \(leftover.kind) segment")
+            }
+            switch report.failure {
+            case .spool?, .notDelivered?, .lost?, .newerSpool?: self.report()
+            default: break
             }
             if report.failure == nil { try? await sink.finish(report.scope) }
         }
@@ -151,9 +164,20 @@ struct FeedbackScenario: Sendable {
     // MARK: The check
 
     private func check(_ folder: String) throws {
-        let list = try PurgeList(path: folder + "/dead.sqlite")
         var entries: [DeviceToken: Int64] = [:]
-        try list.entries { entries[try DeviceToken(bytes: $0.token)] = $0.failedAtSeconds }
+        do {
+            let list = try PurgeList(path: folder + "/dead.sqlite")
+            try list.entries { entries[try DeviceToken(bytes: $0.token)] = $0.failedAtSeconds }
+        } catch {
+            self.history.note("the list cannot be read: \(self.text(error))")
+            if !self.isDamaged { self.history.fail("the list cannot be read") }
+            self.report()
+        }
+        for (token, time) in entries where !self.service.hasFailed(token, at: time) {
+            self.history.fail("\(token.name) is on the list, and never failed at \(time)")
+        }
+        // What is damaged may be missing if that was reported.
+        if self.isDamaged, self.hasReported.withLockedValue({ $0 }) { return }
         if !self.service.isEmpty { self.history.fail("the last run did not read the list") }
         for (token, time) in self.service.handedOver {
             switch entries[token] {
@@ -161,9 +185,6 @@ struct FeedbackScenario: Sendable {
             case Int64(time): break
             case let found?: self.history.fail("\(token.name) failed at \(time), and the list says \(found)")
             }
-        }
-        for token in entries.keys where self.service.handedOver[token] == nil {
-            self.history.fail("\(token.name) is on the list, and never failed")
         }
         try self.application.check(folder, entries)
     }
@@ -181,6 +202,7 @@ private final class FeedbackService: FeedbackStore {
     private struct State {
         var listed: [DeviceToken: UInt32] = [:]
         var handedOver: [DeviceToken: UInt32] = [:]
+        var failures: [DeviceToken: Set<Int64>] = [:]
     }
 
     private let history: History
@@ -192,6 +214,10 @@ private final class FeedbackService: FeedbackStore {
     /// The newest failure of each token that left the list.
     var handedOver: [DeviceToken: UInt32] { self.state.withLockedValue(\.handedOver) }
 
+    func hasFailed(_ token: DeviceToken, at time: Int64) -> Bool {
+        self.state.withLockedValue { $0.failures[token]?.contains(time) == true }
+    }
+
     /// Adds failures, also of tokens that have failed before.
     func add(_ count: Int) {
         self.history.note("\(count) tokens fail")
@@ -200,6 +226,7 @@ private final class FeedbackService: FeedbackStore {
                 guard let token = try? DeviceToken(number: Chance.number(0...Application.rowCount * 2)) else { return }
                 let time = UInt32(Chance.number(FeedbackScenario.times))
                 state.listed[token] = max(time, state.listed[token] ?? 0)
+                state.failures[token, default: []].insert(Int64(time))
             }
         }
     }

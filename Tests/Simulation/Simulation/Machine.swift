@@ -15,6 +15,9 @@ final class Machine: Sendable {
 
         /// Whether what it does still has an effect.
         var isAlive: Bool { !sim_is_dead(self.host) }
+
+        fileprivate let failure = NIOLockedValueBox(false)
+        fileprivate var hadPowerFailure: Bool { self.failure.withLockedValue { $0 } }
     }
 
     private struct State {
@@ -24,10 +27,15 @@ final class Machine: Sendable {
 
     private let base: String
     private let history: History
+    /// In microseconds.
+    private let syncDurationMax = Chance.one(of: [0, 100, 20_000])
+    /// Whether bits of files flip while the power is off.
+    private let isDamaged: Bool
     private let state = NIOLockedValueBox(State())
 
     /// Creates a machine with an empty disk, whose name is a word.
-    init(_ name: String, _ history: History) {
+    init(_ name: String, isDamaged: Bool = false, _ history: History) {
+        self.isDamaged = isDamaged && simplified.contains(.flips)
         self.base = "\(seedFolder)/\(name)"
         self.history = history
         self.begin()
@@ -41,6 +49,7 @@ final class Machine: Sendable {
             state.lifeCount += 1
             let (folder, next) = ("\(self.base)-\(state.lifeCount)", "\(self.base)-\(state.lifeCount + 1)")
             state.host = sim_add_host(folder, next)
+            sim_set_sync_duration(state.host, UInt32(self.syncDurationMax))
         }
     }
 
@@ -86,6 +95,10 @@ final class Machine: Sendable {
         try await end
         self.history.note("the machine begins again")
         self.begin()
+        if self.isDamaged, process.hadPowerFailure, Chance.once(in: 2) {
+            let name = String(cString: sim_flip_bit(self.folder))
+            self.history.note("a bit flips in \(name.split(separator: ".").last ?? "no file")")
+        }
         return nil
     }
 
@@ -100,6 +113,7 @@ final class Machine: Sendable {
 
     private func kill(_ process: Process) async throws {
         let isPowerFailure = simplified.contains(.powerFailures) && Chance.once(in: 2)
+        process.failure.withLockedValue { $0 = isPowerFailure }
         self.history.note(isPowerFailure ? "the power will fail" : "the process will be killed")
         // Mostly early: a number of any magnitude.
         func count(_ magnitude: Int) -> UInt64 { UInt64(Chance.number(1...(1 << Chance.number(1...magnitude)))) }

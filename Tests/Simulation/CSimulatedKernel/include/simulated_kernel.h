@@ -79,6 +79,14 @@ bool sim_is_dead(int host);
 /// Makes the disk of a host full, or lets fsync() fail with some chance in millionths.
 void sim_set_disk(int host, bool is_full, uint32_t sync_failure_chance);
 
+/// Lets fsync() take up to this time, on other threads than that of jobs.
+void sim_set_sync_duration(int host, uint32_t microseconds);
+
+/// Flips a bit in one of the files of a folder that no process has open since a power failure.
+///
+/// Returns the path in the folder; empty if there is no file.
+const char *sim_flip_bit(const char *folder);
+
 /// Removes a folder with everything in it.
 void sim_remove_tree(const char *path);
 
