@@ -14,10 +14,10 @@ final class BadLines: Sendable {
     /// The number of lines that are reported individually; more would hide the first ones.
     private static let reportedCountMax: UInt64 = 10
 
-    init(of name: String, advice: String, _ say: @escaping @Sendable (Diagnostic) -> Void) {
+    init(of name: String, advice: String, _ emit: @escaping @Sendable (Diagnostic) -> Void) {
         self.name = name
         self.advice = advice
-        self.emit = say
+        self.emit = emit
     }
 
     /// The number of invalid lines.

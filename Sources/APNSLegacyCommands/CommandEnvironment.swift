@@ -7,6 +7,9 @@ package import GatewayService
 import Glibc
 package import Logging
 import NIOConcurrencyHelpers
+import CNGHTTP2
+import COpenSSL
+import GRDBSQLite
 
 /// Everything that a command gets from its process, so that tests can run commands in their own process.
 package struct CommandEnvironment: Sendable {
@@ -238,5 +241,56 @@ extension Console {
         let failure = CommandFailure(error)
         self.emit(failure.diagnostic)
         return status.worse(failure.status)
+    }
+}
+
+/// The output of `apns-legacy --version`: the program, its commit, and its libraries.
+struct VersionText {
+    /// The commit that the program was built from.
+    let commit: String
+
+    /// The text, with one item on each line.
+    var text: String {
+        let lines = [
+            "apns-legacy \(ApnsLegacyCommand.configuration.version)", "commit \(self.commit)",
+            "OpenSSL \(Self.openSSL)",
+            "SQLite \(Self.sqlite)", "nghttp2 \(Self.nghttp2)",
+        ]
+        return lines.joined(separator: "\n")
+    }
+
+    // Those that are loaded, which may be newer than those it was built with.
+
+    private static var openSSL: String { unsafe String(cString: OpenSSL_version(OPENSSL_VERSION_STRING)) }
+
+    private static var sqlite: String { unsafe String(cString: sqlite3_libversion()) }
+
+    private static var nghttp2: String {
+        guard let information = unsafe nghttp2_version(0) else { return "unknown" }
+        return unsafe String(cString: information.pointee.version_str)
+    }
+}
+
+/// Writes the log messages of libraries as lines of JSON, like the messages of the command.
+struct ConsoleLogHandler: LogHandler {
+    var logLevel = Logger.Level.info
+    var metadata: Logger.Metadata = [:]
+    private let console: Console
+
+    init(_ console: Console) { self.console = console }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { self.metadata[key] }
+        set { self.metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        var message = Diagnostic(.init(rawValue: event.level.rawValue) ?? .info, "\(event.message)")
+        let all = self.metadata.merging(event.metadata ?? [:]) { _, new in new }
+        message.fields = all.sorted { $0.key < $1.key }.map { key, value in
+            // The message's own fields never contain a period.
+            (key.contains(".") ? key : "apns.legacy." + key, "\(value)")
+        }
+        self.console.emit(message)
     }
 }

@@ -15,6 +15,9 @@ package import NIOCore
 import OpenSSLTLS
 import ServiceSupport
 import TokenStore
+import CNGHTTP2
+import COpenSSL
+import GRDBSQLite
 
 /// The gateway process.
 package final class Gateway: Sendable {
@@ -634,5 +637,41 @@ extension [GatewayMetrics.Sample] {
     ) {
         let dimensions = dimensions.map { ($0.key, $0.value) }
         self.append(GatewayMetrics.Sample(name: name, kind: kind, dimensions: dimensions, value: Double(value)))
+    }
+}
+
+/// The versions of the program and of the system libraries it uses.
+enum BuildInformation {
+    /// Returns the metric with the versions as labels.
+    static func sample(version: String) -> GatewayMetrics.Sample {
+        let dimensions = [
+            ("version", version), ("openssl", unsafe String(cString: OpenSSL_version(OPENSSL_VERSION_STRING))),
+            ("nghttp2", unsafe String(cString: nghttp2_version(0).pointee.version_str)),
+            ("sqlite", unsafe String(cString: sqlite3_libversion())),
+        ]
+        return GatewayMetrics.Sample(name: "apns_legacy_build_info", dimensions: dimensions, value: 1)
+    }
+}
+
+/// Detects a stalled delivery: while notifications are in flight, some have to complete.
+struct DeliveryProgress {
+    /// How long no notification may complete while some are in flight.
+    private let stallDurationMax: Duration
+    private var settledCount: UInt64 = 0
+    /// The time of the last progress.
+    private var stalledSince: Duration?
+
+    init(stallDurationMax: Duration) { self.stallDurationMax = stallDurationMax }
+
+    /// Updates the counts.
+    ///
+    /// Returns whether the delivery makes progress.
+    mutating func isMoving(inFlightCount: Int, settledCount: UInt64, now: Duration) -> Bool {
+        guard inFlightCount > 0, settledCount == self.settledCount, let since = self.stalledSince else {
+            self.settledCount = settledCount
+            self.stalledSince = inFlightCount > 0 ? now : nil
+            return true
+        }
+        return now - since <= self.stallDurationMax
     }
 }

@@ -8,6 +8,7 @@ import APNSJSON
 package import Logging
 import NIOCore
 import ServiceSupport
+import CSimulatorPage
 
 /// The control API of a simulator, with its page.
 ///
@@ -122,5 +123,33 @@ private struct StatusRoutes: Sendable {
         object.add("heldCount", self.simulator.recordCount)
         object.add("heldCountMax", self.facts.notificationCountMax)
         return object.text
+    }
+}
+
+/// The files of the page, and the description of the API.
+enum EmbeddedFiles {
+    static var routes: [ControlRoute] {
+        var routes: [ControlRoute] = []
+        var index: UInt = 0
+        while let file = unsafe embedded_file(index) {
+            let path = unsafe String(cString: file.pointee.path)
+            let type = unsafe String(cString: file.pointee.content_type)
+            let bytes = unsafe ByteBuffer(
+                bytes: UnsafeRawBufferPointer(start: file.pointee.bytes, count: Int(file.pointee.byte_count))
+            )
+            routes.append(
+                ControlRoute(.get, path) { request in
+                    // The page keeps what it shows in the query of its address.
+                    if path != "/" { _ = try request.query([]) }
+                    return Response(
+                        status: .ok,
+                        headers: [.contentType: type],
+                        body: ResponseBody(byteBuffer: bytes)
+                    )
+                }
+            )
+            index += 1
+        }
+        return routes
     }
 }

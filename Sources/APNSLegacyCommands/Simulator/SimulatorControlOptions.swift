@@ -164,11 +164,11 @@ struct SimulatorControlOptions: ParsableArguments {
 
     /// Opens the file of `--log-notifications`.
     func openNotificationLog(
-        _ say: @escaping @Sendable (String) -> Void
+        _ emit: @escaping @Sendable (String) -> Void
     ) throws(CommandFailure) -> NotificationLog? {
         guard let path = self.logNotifications else { return nil }
         do throws(NotificationLog.Failure) {
-            return try NotificationLog(path, say: say)
+            return try NotificationLog(path, emit: emit)
         } catch {
             switch error {
             case .inUse:

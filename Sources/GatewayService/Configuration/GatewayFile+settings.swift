@@ -51,8 +51,10 @@ extension GatewayFile {
     func checkLimits(_ root: YAMLNode) throws(YAMLNode.Problem) {
         let providers = root["providers"] ?? root
         for (provider, node) in zip(self.providers, try providers.elements) {
-            if let sentence = provider.rememberedFault(self.limits) { throw (node["limits"] ?? node).problem(sentence) }
-            if let sentence = provider.budgetFault(self.limits) {
+            if let sentence = provider.rememberedProblem(self.limits) {
+                throw (node["limits"] ?? node).problem(sentence)
+            }
+            if let sentence = provider.budgetProblem(self.limits) {
                 throw (root["limits"] ?? providers).problem(sentence)
             }
         }

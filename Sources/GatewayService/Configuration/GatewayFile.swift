@@ -105,7 +105,7 @@ package struct GatewayFile: Hashable, Sendable {
         ///
         /// If more than that were delivered after a rejected notification, its provider gets no error response. Many
         /// providers then send everything again, and do so each time.
-        func rememberedFault(_ limits: Limits) -> String? {
+        func rememberedProblem(_ limits: Limits) -> String? {
             let isOneByOne = min(self.inFlight, limits.inFlightPerConnection) == 1
             guard !isOneByOne, self.rememberedCount < self.inFlight else { return nil }
             return "remembered, \(self.rememberedCount), must be at least inFlight, \(self.inFlight); otherwise a "
@@ -114,7 +114,7 @@ package struct GatewayFile: Hashable, Sendable {
         }
 
         /// Returns why notifications are retried for too long; `nil` if they are not.
-        func budgetFault(_ limits: Limits) -> String? {
+        func budgetProblem(_ limits: Limits) -> String? {
             let (budget, outcome) = (self.retries.budget, limits.outcome)
             guard budget >= outcome else { return nil }
             return "outcome, \(outcome), must be greater than retry.budget of provider \(self.name), \(budget); "

@@ -117,7 +117,7 @@ package struct ResolvedConfiguration: Sendable {
             let old = olds.first { $0.file.name == provider.name }
             var reason: String
             do throws(GatewayFailure) {
-                if let fault = provider.rememberedFault(self.limits) ?? provider.budgetFault(self.limits) {
+                if let fault = provider.rememberedProblem(self.limits) ?? provider.budgetProblem(self.limits) {
                     let count = self.limits.inFlightPerConnection
                     let isOld = count != file.limits.inFlightPerConnection
                     let remark = isOld ? " (inFlightPerConnection is \(count) until a restart)" : ""

@@ -45,9 +45,9 @@ package final class NotificationLog: Sendable {
     /// An incomplete last line, left by a killed process, is removed.
     ///
     /// - Throws: ``Failure``.
-    package init(_ path: String, say: @escaping @Sendable (String) -> Void) throws(Failure) {
+    package init(_ path: String, emit: @escaping @Sendable (String) -> Void) throws(Failure) {
         self.path = path
-        self.emit = say
+        self.emit = emit
         // A write must not block: it would block the event loop.
         let flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY
         self.descriptor = unsafe open(path, flags, 0o600)
