@@ -24,6 +24,7 @@ let server: TargetDependencyCondition? = .when(traits: ["Server"])
 let services: TargetDependencyCondition? = .when(traits: ["ServiceLifecycleSupport"])
 let tokenStore: TargetDependencyCondition? = .when(traits: ["TokenStore"])
 let tracing: TargetDependencyCondition? = .when(traits: ["Tracing"])
+let postgreSQL: TargetDependencyCondition? = .when(traits: ["PostgreSQL"])
 let commandLine: TargetDependencyCondition? = .when(traits: ["CommandLine"])
 
 let package = Package(
@@ -65,6 +66,11 @@ let package = Package(
             description: "A span for each notification of a client, with swift-distributed-tracing."
         ),
         .trait(
+            name: "PostgreSQL",
+            description: "Pruning of token tables in PostgreSQL, with libpq.",
+            enabledTraits: ["TokenStore"]
+        ),
+        .trait(
             name: "CommandLine",
             description: "The command apns-legacy.",
             enabledTraits: ["Proxy", "Server", "ServiceLifecycleSupport", "TokenStore"]
@@ -93,6 +99,7 @@ let package = Package(
         .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .systemLibrary(name: "CPQ", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(
             name: "FileSupport",
@@ -442,9 +449,15 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "PostgreSQL",
+            dependencies: [.target(name: "CPQ", condition: postgreSQL)],
+            swiftSettings: strict
+        ),
+        .target(
             name: "TokenStore",
             dependencies: [
                 "APNSSession", "APNSWire", "FileSupport", "APNSJSON",
+                .target(name: "PostgreSQL", condition: postgreSQL),
                 .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),

@@ -322,13 +322,15 @@ extension TokenTableError: CommandError {
     fileprivate var status: ExitStatus {
         switch self {
         case .missingFile, .notAFile, .cannotOpen: .noInput
+        case .connectionLost: .tryAgain
+        case .notPermitted: .notPermitted
         case .notADatabase, .corrupt, .noTokens, .noTimes, .notAFlag, .constraint: .dataError
         case .readOnly, .full: .ioError
         case .busy: .tryAgain
         case .missingTable, .notATable, .missingColumn, .generatedColumn, .takenColumn, .hiddenRowNumber, .name,
-            .severalTopics, .fewTopics, .unknownTopics:
+            .severalTopics, .fewTopics, .unknownTopics, .noKey, .invalidAddress:
             .usage
-        case .database: .software
+        case .database, .statementFailed: .software
         }
     }
 }

@@ -6,7 +6,10 @@ import TokenStore
 
 /// The table and the meaning of its columns.
 struct PurgeTableOptions: ParsableArguments, Sendable {
-    @Option(help: .value("file", "The SQLite database with the table."), completion: .file())
+    @Option(
+        help: .value("file", "The SQLite database with the table, or postgresql://USER@HOST/DATABASE."),
+        completion: .file()
+    )
     var database: String?
 
     @Option(help: .value("name", "The table with the tokens; for --sql, it may have a schema."))
@@ -33,12 +36,19 @@ struct PurgeTableOptions: ParsableArguments, Sendable {
     var topicColumn: String?
 
     func validate() throws {
-        if let scheme = self.database?.prefixMatch(of: /[A-Za-z][A-Za-z0-9+.\-]{0,31}:\/\//)?.output {
+        if let scheme = self.database?.prefixMatch(of: /[A-Za-z][A-Za-z0-9+.\-]{0,31}:\/\//)?.output,
+            !TokenTableApplication.canOpen(self.database ?? "")
+        {
             // The rest may contain a password.
             let advice =
-                scheme.lowercased().hasPrefix("sqlite")
-                ? "give the path of the file" : "for another database, use --sql or --exec"
-            throw ValidationError("--database must be an SQLite file, not a URL (\(scheme)...); \(advice)")
+                switch scheme.lowercased().prefix(6) {
+                case "sqlite": "give the path of the file"
+                case "postgr": "this program is built without the trait PostgreSQL; use --sql postgresql"
+                default: "for another database, use --sql or --exec"
+                }
+            throw ValidationError(
+                "--database must be an SQLite file or the address of a PostgreSQL database, not \(scheme)...; \(advice)"
+            )
         }
         let named = [self.registeredColumn, self.createdColumn].compactMap { $0 }.count
         guard named + (self.ignoreRegistration ? 1 : 0) <= 1 else {

@@ -258,13 +258,13 @@ package final class OutputFile {
     }
 
     /// Reads the whole file, in portions.
-    package func read(_ take: (ArraySlice<UInt8>) throws -> Void) throws {
+    package func read(_ body: (ArraySlice<UInt8>) throws -> Void) throws {
         var offset: UInt64 = 0
         var portion = [UInt8](repeating: 0, count: 65_536)
         while true {
             let count = try unsafe portion.withUnsafeMutableBytes { try unsafe self.read(into: $0, at: offset) }
             if count == 0 { return }
-            try take(portion[..<count])
+            try body(portion[..<count])
             offset += UInt64(count)
         }
     }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import GRDB
 
 /// Decides which rows are due, and counts the reasons.
 struct PruneDecision {
-    private let table: TokenTable
+    private let layout: TokenTableLayout
     private let dead: DeadTokens
     private let graceSecondCount: Int64
     /// Precomputed, since they are used for each row.
@@ -17,19 +16,19 @@ struct PruneDecision {
     private var timeKindCounts = [Int](repeating: 0, count: RegistrationTimeKind.allCases.count)
     private var report = TokenTableReport()
 
-    init(_ table: TokenTable, _ dead: DeadTokens, graceSecondCount: Int64) {
-        self.table = table
+    init(_ layout: TokenTableLayout, _ dead: DeadTokens, graceSecondCount: Int64) {
+        self.layout = layout
         self.dead = dead
         self.graceSecondCount = graceSecondCount
-        self.registrationIndex = table.registrationIndex
-        self.topicIndex = table.topicIndex
-        self.activeIndex = table.activeIndex
+        self.registrationIndex = layout.registrationIndex
+        self.topicIndex = layout.topicIndex
+        self.activeIndex = layout.activeIndex
     }
 
     /// Decides on a row.
     ///
     /// Returns whether it is due.
-    mutating func isDue(_ row: SQLiteRow) throws -> Bool {
+    mutating func isDue(_ row: some TokenTableRow) throws -> Bool {
         self.report.rowCount += 1
         let time = self.registrationIndex.map { row.time($0) }
         if case .some(.some(let time)) = time { self.timeKindCounts[time.kind.rawValue] += 1 }
@@ -39,7 +38,7 @@ struct PruneDecision {
         }
         let failedAt = try unsafe withUnsafeTemporaryAllocation(byteCount: PurgeLimits.tokenByteCountMax, alignment: 8)
         {
-            guard let token = unsafe row.token(self.table.tokenIndex, into: $0) else {
+            guard let token = unsafe row.token(self.layout.tokenIndex, into: $0) else {
                 self.countUnreadable(row)
                 return nil as Int64?
             }
@@ -55,7 +54,7 @@ struct PruneDecision {
 
     /// Decides on a row whose token is dead.
     private mutating func isDue(
-        _ row: SQLiteRow,
+        _ row: some TokenTableRow,
         failedAt: Int64,
         registered: RegistrationTime??,
         isActive: Bool
@@ -66,7 +65,7 @@ struct PruneDecision {
             return false
         }
         if let active = self.activeIndex, row.isText(active) {
-            throw TokenTableError.notAFlag(column: self.table.active ?? "", table: self.table.name)
+            throw TokenTableError.notAFlag(column: self.layout.active ?? "", table: self.layout.name)
         }
         if let registered {
             guard let registered else {
@@ -89,8 +88,8 @@ struct PruneDecision {
         return true
     }
 
-    private mutating func countUnreadable(_ row: SQLiteRow) {
-        if row.isEmpty(self.table.tokenIndex) {
+    private mutating func countUnreadable(_ row: some TokenTableRow) {
+        if row.isEmpty(self.layout.tokenIndex) {
             self.report.emptyCount += 1
         } else {
             self.report.unreadableTokenCount += 1
@@ -99,8 +98,8 @@ struct PruneDecision {
     }
 
     /// The row number; in a table without one, the number of earlier rows, since its key may be a token.
-    private func number(_ row: SQLiteRow) -> Int64 {
-        self.table.hasRowNumbers ? row.integer(0) : Int64(self.report.rowCount)
+    private func number(_ row: some TokenTableRow) -> Int64 {
+        self.layout.hasRowNumbers ? row.integer(0) : Int64(self.report.rowCount)
     }
 
     /// The counts.

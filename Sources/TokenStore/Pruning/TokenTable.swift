@@ -82,13 +82,16 @@ struct TokenTable {
 
     // MARK: Statements
 
-    /// The indices of values in a row of ``portionSQL(isFirst:)``, after the key.
-    var tokenIndex: Int32 { Int32(self.keys.count) }
-    var registrationIndex: Int32? { self.registration.map { _ in self.tokenIndex + 1 } }
-    var topicIndex: Int32? { self.topic.map { _ in self.tokenIndex + (self.registration == nil ? 1 : 2) } }
-    var activeIndex: Int32? {
-        let places = [self.token, self.registration, self.topic].count { $0 != nil }
-        return self.active.map { _ in self.tokenIndex + Int32(places) }
+    /// The places of the values in a row of ``portionSQL(isFirst:)``.
+    var layout: TokenTableLayout {
+        TokenTableLayout(
+            name: self.name,
+            keyCount: self.keys.count,
+            hasRowNumbers: self.hasRowNumbers,
+            hasRegistration: self.registration != nil,
+            hasTopic: self.topic != nil,
+            active: self.active
+        )
     }
 
     /// Returns the query for rows in the order of their keys, after the key in the arguments.

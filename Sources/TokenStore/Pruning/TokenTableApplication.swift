@@ -4,6 +4,10 @@ import GRDB
 import GRDBSQLite
 import Glibc
 
+#if PostgreSQL
+import PostgreSQL
+#endif
+
 /// The progress of a prune.
 package struct TokenTableProgress: Sendable {
     /// The number of rows counted so far.
@@ -17,13 +21,14 @@ package struct TokenTableProgress: Sendable {
     package init() {}
 }
 
-/// Prunes a token table of an SQLite database with a purge list.
+/// Prunes a token table of an SQLite or PostgreSQL database with a purge list.
 ///
 /// A first pass counts the rows; nothing changes if too many are due. A second pass prunes due rows in short
 /// transactions, each of which checks again that its rows are unchanged. A killed run leaves only whole transactions,
 /// and the next run prunes the rest.
 public struct TokenTableApplication: Hashable, Sendable {
-    /// The path of the application's database.
+    /// The path of the application's SQLite database, or the address of its PostgreSQL database, without a password:
+    /// `postgresql://user@host/database`.
     public var path: String
     /// The table.
     public var table: String
@@ -43,7 +48,7 @@ public struct TokenTableApplication: Hashable, Sendable {
     /// Creates an application with defaults.
     ///
     /// - Parameters:
-    ///   - path: the path of the application's database.
+    ///   - path: the path or the address of the application's database.
     ///   - table: the table.
     ///   - tokenColumn: the column of the tokens.
     ///   - rules: the rules for due rows.
@@ -52,6 +57,15 @@ public struct TokenTableApplication: Hashable, Sendable {
         self.table = table
         self.tokenColumn = tokenColumn
         self.rules = rules
+    }
+
+    /// Whether a text is the address of a database server, and this program was built with its trait.
+    package static func canOpen(_ address: String) -> Bool {
+        #if PostgreSQL
+        PostgreSQLConnection.isAddress(address)
+        #else
+        false
+        #endif
     }
 
     /// Prunes the table.
@@ -75,13 +89,16 @@ public struct TokenTableApplication: Hashable, Sendable {
         counted: (TokenTableReport) -> Void,
         onProgress: (TokenTableProgress) -> Bool
     ) throws -> TokenTableReport {
+        for name in self.names where !SQLName.isFit(name) { throw TokenTableError.name(name) }
+        #if PostgreSQL
+        if Self.canOpen(self.path) { return try self.runOnServer(list, counted, onProgress) }
+        #endif
         var status = stat()
         if unsafe stat(self.path, &status) != 0 {
             if errno == ENOENT { throw TokenTableError.missingFile(path: self.path) }
         } else if status.st_mode & S_IFMT != S_IFREG {
             throw TokenTableError.notAFile(path: self.path)
         }
-        for name in self.names where !SQLName.isFit(name) { throw TokenTableError.name(name) }
         return try list.read { listDatabase in
             let dead = try DeadTokens(listDatabase, path: list.path, self.rules)
             return try TokenTableError.translated(path: self.path) {
@@ -90,6 +107,29 @@ public struct TokenTableApplication: Hashable, Sendable {
             }
         }
     }
+
+    #if PostgreSQL
+    /// How long a server may take for one statement.
+    private static let serverTimeout = Duration.seconds(60)
+
+    private func runOnServer(
+        _ list: PurgeList,
+        _ counted: (TokenTableReport) -> Void,
+        _ onProgress: (TokenTableProgress) -> Bool
+    ) throws -> TokenTableReport {
+        var name = "?"
+        do {
+            let connection = try PostgreSQLConnection(self.path, timeout: Self.serverTimeout)
+            name = connection.name
+            return try list.read { listDatabase in
+                let dead = try DeadTokens(listDatabase, path: list.path, self.rules)
+                return try self.run(PostgreSQLTokenTable(connection, self), dead, counted, onProgress)
+            }
+        } catch let error as PostgreSQLError {
+            throw TokenTableError(error, of: name)
+        }
+    }
+    #endif
 
     private var names: [String] {
         let columns = [self.rules.registration.column, self.rules.topic.column, self.rules.action.column]
@@ -117,7 +157,19 @@ public struct TokenTableApplication: Hashable, Sendable {
             throw TokenTableError.readOnly(path: self.path)
         }
         let table = try TokenTable(database, table: self.table, tokenColumn: self.tokenColumn, self.rules)
-        var report = try self.count(database, table, dead, onProgress)
+        let connection = try SQLiteTokenTable(database, table, of: self, path: self.path)
+        defer { connection.removeJournal() }
+        return try self.run(connection, dead, counted, onProgress)
+    }
+
+    /// Prunes a table of any database.
+    private func run(
+        _ connection: consuming some TokenTableConnection,
+        _ dead: DeadTokens,
+        _ counted: (TokenTableReport) -> Void,
+        _ onProgress: (TokenTableProgress) -> Bool
+    ) throws -> TokenTableReport {
+        var report = try self.count(&connection, dead, onProgress)
         guard report.ending != .interrupted else { return report }
         counted(report)
         let readableCount = report.spellings.values.reduce(0, +)
@@ -134,7 +186,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         } else if self.isDryRun {
             report.ending = .dryRun
         } else if report.dueCount > 0 {
-            try self.prune(database, table, dead, &report, onProgress)
+            try self.prune(&connection, dead, &report, onProgress)
         }
         return report
     }
@@ -145,18 +197,16 @@ public struct TokenTableApplication: Hashable, Sendable {
     }
 
     private func count(
-        _ database: Database,
-        _ table: TokenTable,
+        _ connection: inout some TokenTableConnection,
         _ dead: DeadTokens,
         _ onProgress: (TokenTableProgress) -> Bool
     ) throws -> TokenTableReport {
         var progress = TokenTableProgress()
-        var decision = PruneDecision(table, dead, graceSecondCount: self.rules.graceSecondCount)
-        var reader = try TokenTableReader(database, table)
-        while !reader.isAtEnd {
-            try reader.read { row in
+        var decision = PruneDecision(connection.layout, dead, graceSecondCount: self.rules.graceSecondCount)
+        while !connection.isAtEnd {
+            try connection.read { row in
                 _ = try decision.isDue(row)
-                return true
+                return .skip
             }
             progress.rowCount = decision.counts.rowCount
             guard onProgress(progress) else {
@@ -169,8 +219,7 @@ public struct TokenTableApplication: Hashable, Sendable {
     }
 
     private func prune(
-        _ database: Database,
-        _ table: TokenTable,
+        _ connection: inout some TokenTableConnection,
         _ dead: DeadTokens,
         _ report: inout TokenTableReport,
         _ onProgress: (TokenTableProgress) -> Bool
@@ -182,47 +231,31 @@ public struct TokenTableApplication: Hashable, Sendable {
             report.ending = .interrupted
             return
         }
-        var reader = try TokenTableReader(database, table)
-        var decision = PruneDecision(table, dead, graceSecondCount: self.rules.graceSecondCount)
-        var pruner = try TokenTablePruner(
-            database,
-            table,
-            lockTimeout: self.lockTimeout,
-            batchRowCountMax: self.batchRowCountMax
-        )
-        let keepsJournal = try self.keepJournal(database)
-        defer { if keepsJournal { try? database.execute(sql: "PRAGMA journal_mode = DELETE") } }
+        try connection.rewind()
+        var decision = PruneDecision(connection.layout, dead, graceSecondCount: self.rules.graceSecondCount)
         do {
-            while !reader.isAtEnd, report.ending == .done {
-                try reader.read { row in
-                    guard try decision.isDue(row) else { return true }
-                    guard report.prunedCount + pruner.waitingCount < report.dueCountMax else {
+            while !connection.isAtEnd, report.ending == .done {
+                var collectedCount = connection.collectedCount
+                try connection.read { row in
+                    guard try decision.isDue(row) else { return .skip }
+                    guard report.prunedCount + collectedCount < report.dueCountMax else {
                         report.ending = .grown
-                        return false
+                        return .stop
                     }
-                    pruner.append(row)
-                    return !pruner.isFull
+                    collectedCount += 1
+                    return .collect
                 }
-                if pruner.isFull || reader.isAtEnd || report.ending == .grown { try pruner.prune(&report) }
+                if connection.isFull || connection.isAtEnd || report.ending == .grown {
+                    try connection.prune(&report)
+                }
                 progress.prunedCount = report.prunedCount
-                if !onProgress(progress), report.ending == .done, !reader.isAtEnd { report.ending = .interrupted }
+                if !onProgress(progress), report.ending == .done, !connection.isAtEnd { report.ending = .interrupted }
             }
-        } catch let error as DatabaseError {
-            guard report.prunedCount > 0 else { throw error }
-            report.ending = .stopped(TokenTableError(error, path: self.path))
+        } catch {
+            guard report.prunedCount > 0, let failure = connection.translated(error) else { throw error }
+            report.ending = .stopped(failure)
         }
         // A row that was due in the first pass and is no longer due counts as changed.
         if report.ending == .done { report.changedCount += max(0, report.dueCount - decision.counts.dueCount) }
-    }
-
-    /// Makes SQLite overwrite its journal instead of creating and removing it for each batch, which saves a tenth of
-    /// the time.
-    ///
-    /// It affects this connection only. After a kill, the file stays; SQLite detects whether it is in use.
-    ///
-    /// Returns whether the setting was changed.
-    private func keepJournal(_ database: Database) throws -> Bool {
-        guard try String.fetchOne(database, sql: "PRAGMA journal_mode") == "delete" else { return false }
-        return try String.fetchOne(database, sql: "PRAGMA journal_mode = PERSIST") == "persist"
     }
 }

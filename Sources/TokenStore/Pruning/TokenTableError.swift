@@ -52,6 +52,16 @@ public enum TokenTableError: Error, Hashable, Sendable {
     case fewTopics([String], PushEnvironment)
     /// Tokens must be dead in these topics, too, which the list does not have; it has others.
     case unknownTopics([String], PushEnvironment, found: [String])
+    /// The table has no primary key, and no other unique key without NULL.
+    case noKey(table: String)
+    /// The address of a database server cannot be used.
+    case invalidAddress(detail: String)
+    /// There is no connection to the database server, or it was lost.
+    case connectionLost(database: String, detail: String)
+    /// The user of the database has no permission.
+    case notPermitted(database: String, detail: String)
+    /// The database server refused a statement; its code and message.
+    case statementFailed(database: String, state: String, detail: String)
     /// A foreign key or another constraint refused a whole batch at its commit.
     case constraint(path: String, detail: String)
     /// Another error of SQLite.
@@ -105,6 +115,15 @@ extension TokenTableError: CustomStringConvertible {
         case .unknownTopics(let topics, let environment, let found):
             "unknown topics \(list(topics)) for \(environment.rawValue); the purge list has \(list(found)); read the "
                 + "feedback of each topic first, and check --topic and --environment"
+        case .noKey(let table):
+            "table \(quoted(table)) has no primary key and no unique key without NULL; add one, or use --sql"
+        case .invalidAddress(let detail): "the address of the database cannot be used: \(detail)"
+        case .connectionLost(let database, let detail):
+            "no connection to database \(database): \(detail); run again when the server can be reached"
+        case .notPermitted(let database, let detail):
+            "database \(database): \(detail); grant SELECT and DELETE, or UPDATE, to this user"
+        case .statementFailed(let database, let state, let detail):
+            "database \(database) refused a statement (SQLSTATE \(state)): \(detail)"
         case .constraint(let path, let detail):
             "a constraint of database \(path) prevents pruning (\(detail)); prune the rows that refer to these first, "
                 + "or use --action deactivate"

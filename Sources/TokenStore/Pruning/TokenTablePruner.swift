@@ -20,7 +20,7 @@ struct TokenTablePruner {
         self.database = database
         self.statement = try PurgeStatement(database, sql: table.pruneSQL)
         self.hasRowNumbers = table.hasRowNumbers
-        self.valueCount = table.keys.count + (table.registration == nil ? 1 : 2)
+        self.valueCount = table.layout.comparedCount
         self.lockTimeout = lockTimeout
         self.lock = TokenTableLock(database, wait: lockTimeout)
         self.batchRowCountMax = batchRowCountMax

@@ -127,7 +127,7 @@ final class PurgeRows {
     }
 
     private func verified(_ row: SQLiteRow, in scope: PurgeScope) throws -> (row: PurgeRow, checksum: UInt64) {
-        guard row.type(0) == SQLITE_BLOB, (1..<6).allSatisfy({ row.type($0) == SQLITE_INTEGER }) else {
+        guard row.kind(0) == .blob, (1..<6).allSatisfy({ row.kind($0) == .integer }) else {
             throw PurgeDamage.kind.error
         }
         // SQLite does not compare the scope of each row that it reads in order, but that of one that it looks up.

@@ -51,6 +51,9 @@ final class PostgreSQLServer: Sendable {
         return try Child(self.nobody + words, program: "/usr/bin/setpriv", deadline: 120)
     }
 
+    /// The address of the database, as a user.
+    func address(user: String = "tests") -> String { "postgresql://\(user)@/postgres?host=\(self.folder)" }
+
     /// Runs statements, and stops at the first error.
     @discardableResult
     func run(_ sql: String) async throws -> String {

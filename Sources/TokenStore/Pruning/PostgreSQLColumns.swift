@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#if PostgreSQL
+import PostgreSQL
+
+/// The columns of a token table of PostgreSQL, and the statements for them.
+struct PostgreSQLColumns {
+    private struct Column {
+        var name: String
+        /// The name of the type, without its length.
+        var type: String
+        var isGenerated: Bool
+
+        var quoted: String { "t." + SQLName.quoted(self.name) }
+    }
+
+    /// The qualified name.
+    private let table: String
+    private let keys: [Column]
+    private let token: Column
+    private let registration: Column?
+    private let topic: Column?
+    private let active: Column?
+    let layout: TokenTableLayout
+    /// The kinds of the values in a page.
+    let kinds: [TokenTableValueKind]
+    /// Whether tokens are bytes.
+    var hasBinaryTokens: Bool { self.token.type == "bytea" }
+    /// The index of the registration in the form in which it is compared, after all other values.
+    var comparedIndex: Int { self.kinds.count }
+
+    /// Looks at the table, without changes.
+    init(_ connection: PostgreSQLConnection, _ application: TokenTableApplication) throws {
+        let (table, name) = try Self.table(connection, application)
+        let columns = try Self.columns(connection, table.oid)
+        let rules = application.rules
+        func found(_ column: String) throws -> Column {
+            guard let index = SQLName.index(of: column, in: columns.map(\.name)) else {
+                throw TokenTableError.missingColumn(column, table: name, found: columns.map(\.name))
+            }
+            return columns[index]
+        }
+        self.table = table.name
+        self.token = try found(application.tokenColumn)
+        self.registration = try rules.registration.column.map(found)
+        self.topic = try rules.topic.column.map(found)
+        self.active = try rules.action.column.map(found)
+        if let active = self.active {
+            guard !active.isGenerated else { throw TokenTableError.generatedColumn(active.name, table: name) }
+            guard ![self.token, self.registration, self.topic].contains(where: { $0?.name == active.name }) else {
+                throw TokenTableError.takenColumn(active.name)
+            }
+        }
+        self.keys = try Self.keyNames(connection, table.oid).map(found)
+        guard !self.keys.isEmpty else { throw TokenTableError.noKey(table: name) }
+        self.layout = TokenTableLayout(
+            name: name,
+            keyCount: self.keys.count,
+            hasRowNumbers: self.keys.count == 1 && Self.integerTypes.contains(self.keys[0].type),
+            hasRegistration: self.registration != nil,
+            hasTopic: self.topic != nil,
+            active: self.active?.name
+        )
+        self.kinds =
+            self.keys.map { _ in .text }
+            + [self.token.type == "bytea" ? .blob : .text]
+            + [self.registration, self.topic, self.active].compactMap { $0.map { Self.kind($0.type) } }
+    }
+
+    // MARK: Looking at the table
+
+    private static let integerTypes = ["smallint", "integer", "bigint"]
+    private static let numberTypes = ["numeric", "real", "double precision"]
+
+    private static func kind(_ type: String) -> TokenTableValueKind {
+        if Self.integerTypes.contains(type) || type == "boolean" { return .integer }
+        return Self.numberTypes.contains(type) ? .number : .text
+    }
+
+    /// Finds the table, with or without a schema, and checks what it is.
+    private static func table(
+        _ connection: PostgreSQLConnection,
+        _ application: TokenTableApplication
+    ) throws -> (table: (oid: String, name: String), shown: String) {
+        let parts = application.table.split(separator: ".", maxSplits: 1).map(String.init)
+        let schema: String? = parts.count == 2 ? parts[0] : nil
+        let rows = try connection.run(
+            """
+            SELECT c.relname::text, c.oid::text, c.relkind::text,
+                quote_ident(n.nspname) || '.' || quote_ident(c.relname), pg_is_in_recovery()
+            FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+            WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND CASE WHEN $1::text IS NULL
+                THEN pg_catalog.pg_table_is_visible(c.oid) AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+                ELSE lower(n.nspname) = lower($1) END
+            ORDER BY c.relname
+            """,
+            [schema]
+        )
+        let names = (0..<rows.count).map { rows.text($0, 0) ?? "" }
+        let wanted = parts.last ?? ""
+        guard let index = SQLName.index(of: wanted, in: names) else {
+            throw TokenTableError.missingTable(application.table, found: names)
+        }
+        let kinds = ["v": "view", "m": "materialized view", "f": "foreign table"]
+        if let kind = kinds[rows.text(index, 2) ?? ""] { throw TokenTableError.notATable(names[index], kind: kind) }
+        if rows.isTrue(index, 4), !application.isDryRun { throw TokenTableError.readOnly(path: connection.name) }
+        return ((rows.text(index, 1) ?? "", rows.text(index, 3) ?? ""), names[index])
+    }
+
+    private static func columns(_ connection: PostgreSQLConnection, _ oid: String) throws -> [Column] {
+        let rows = try connection.run(
+            """
+            SELECT attname::text, format_type(atttypid, NULL), attgenerated <> '' OR attidentity = 'a'
+            FROM pg_catalog.pg_attribute WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+            """,
+            [oid]
+        )
+        return (0..<rows.count).map { row in
+            Column(name: rows.text(row, 0) ?? "", type: rows.text(row, 1) ?? "", isGenerated: rows.isTrue(row, 2))
+        }
+    }
+
+    /// Returns the columns of the primary key, or else of another unique key without NULL.
+    private static func keyNames(_ connection: PostgreSQLConnection, _ oid: String) throws -> [String] {
+        let rows = try connection.run(
+            """
+            SELECT string_agg(a.attname::text, E'\\u0001' ORDER BY k.place) FROM pg_catalog.pg_index i
+                CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, place)
+                JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+            WHERE i.indrelid = $1::oid AND i.indisunique AND i.indisvalid AND i.indimmediate
+                AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
+            GROUP BY i.indexrelid, i.indisprimary HAVING bool_and(a.attnotnull)
+            ORDER BY i.indisprimary DESC, i.indexrelid LIMIT 1
+            """,
+            [oid]
+        )
+        guard rows.count > 0, let text = rows.text(0, 0) else { return [] }
+        return text.split(separator: "\u{1}").map(String.init)
+    }
+
+    // MARK: Statements
+
+    /// Returns the query for a page of rows in the order of their key, after the key in the parameters.
+    func pageSQL(isFirst: Bool, rowCount: Int) -> String {
+        let keys = self.keys.map(\.quoted).joined(separator: ", ")
+        let places = self.keys.enumerated().map { "$\($0 + 1)::\($1.type)" }.joined(separator: ", ")
+        let condition = isFirst ? "" : " WHERE (\(keys)) > (\(places))"
+        return "SELECT \(self.values) FROM \(self.table) AS t\(condition) ORDER BY \(keys) LIMIT \(rowCount)"
+    }
+
+    private var values: String {
+        let token = self.hasBinaryTokens ? self.token.quoted : self.token.quoted + "::text"
+        var values = self.keys.map { $0.quoted + "::text" } + [token]
+        if let registration = self.registration { values.append(Self.time(registration)) }
+        values += [self.topic.map { $0.quoted + "::text" }, self.active.map(Self.value)].compactMap(\.self)
+        if let registration = self.registration { values.append(Self.comparedTime(registration)) }
+        return values.joined(separator: ", ")
+    }
+
+    private static func value(_ column: Column) -> String {
+        switch self.kind(column.type) {
+        case .integer: column.type == "boolean" ? column.quoted + "::int::bigint" : column.quoted + "::bigint"
+        case .number: column.quoted + "::double precision"
+        default: column.quoted + "::text"
+        }
+    }
+
+    /// The time as an ISO 8601 text, which does not depend on the settings of the session, or as its number.
+    private static func time(_ column: Column) -> String {
+        switch column.type {
+        case "timestamp with time zone":
+            "to_char(\(column.quoted) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
+        case "timestamp without time zone": "to_char(\(column.quoted), 'YYYY-MM-DD\"T\"HH24:MI:SS')"
+        case "date": "to_char(\(column.quoted), 'YYYY-MM-DD')"
+        default: self.value(column)
+        }
+    }
+
+    /// The time in a form that differs after every change, and does not depend on the settings of the session.
+    private static func comparedTime(_ column: Column) -> String {
+        switch column.type {
+        case "timestamp with time zone", "timestamp without time zone", "date":
+            "extract(epoch FROM \(column.quoted))::text"
+        default: column.quoted + "::text"
+        }
+    }
+
+    /// The statement that prunes the rows whose keys, tokens and registrations are in the parameters, each an array.
+    var changeSQL: String {
+        var types = self.keys.map(\.type) + [self.hasBinaryTokens ? "bytea" : "text"]
+        var names = self.keys.indices.map { "k\($0)" } + ["token"]
+        var conditions = zip(self.keys, names).map { "\($0.quoted) = d.\($1)" }
+        conditions.append("\(self.token.quoted)\(self.hasBinaryTokens ? "" : "::text") = d.token")
+        if let registration = self.registration {
+            types.append("text")
+            names.append("registration")
+            conditions.append("\(Self.comparedTime(registration)) IS NOT DISTINCT FROM d.registration")
+        }
+        let arrays = types.enumerated().map { "$\($0 + 1)::\($1)[]" }.joined(separator: ", ")
+        let rows = "unnest(\(arrays)) AS d(\(names.joined(separator: ", ")))"
+        let condition = conditions.joined(separator: " AND ")
+        guard let active = self.active else { return "DELETE FROM \(self.table) AS t USING \(rows) WHERE \(condition)" }
+        let zero = active.type == "boolean" ? "false" : Self.kind(active.type) == .text ? "'0'" : "0"
+        return "UPDATE \(self.table) AS t SET \(SQLName.quoted(active.name)) = \(zero) FROM \(rows) WHERE \(condition)"
+    }
+}
+#endif
