@@ -17,16 +17,26 @@ public struct ProviderError: Error, Hashable, Sendable {
     /// The `apns-id` of the request whose response ended sending; `nil` if none did, as over the binary protocol.
     public let apnsID: PushIdentifier?
 
+    /// The `apns-unique-id` of that response, with which a console of the service finds it; `nil` if it has none.
+    public let apnsUniqueID: PushIdentifier?
+
     /// Creates an error.
     ///
     /// - Parameters:
     ///   - kind: what happened.
     ///   - detail: what failed and what to do.
     ///   - apnsID: the `apns-id` of the request whose response ended sending.
-    public init(_ kind: Kind, _ detail: String, apnsID: PushIdentifier? = nil) {
+    ///   - apnsUniqueID: the `apns-unique-id` of the response.
+    public init(
+        _ kind: Kind,
+        _ detail: String,
+        apnsID: PushIdentifier? = nil,
+        apnsUniqueID: PushIdentifier? = nil
+    ) {
         self.kind = kind
         self.detail = detail
         self.apnsID = apnsID
+        self.apnsUniqueID = apnsUniqueID
     }
 
     /// Why sending ended.
@@ -145,16 +155,24 @@ extension ProviderError {
     }
 
     /// The HTTP/2 service rejects every notification of this sender with this response.
-    package static func senderRefused(_ answer: PushRejection, _ identifier: PushIdentifier? = nil) -> Self {
+    package static func senderRefused(
+        _ answer: PushRejection,
+        _ identifier: PushIdentifier? = nil,
+        _ uniqueIdentifier: PushIdentifier? = nil
+    ) -> Self {
         let text = "the service refuses this sender: \(DeliveryOutcome.Reason.serviceResponse(answer))"
-        return Self(.senderRefused(answer), text, apnsID: identifier)
+        return Self(.senderRefused(answer), text, apnsID: identifier, apnsUniqueID: uniqueIdentifier)
     }
 
     /// The HTTP/2 service repeatedly sent this response, and no other.
-    package static func serviceTrouble(_ answer: PushRejection, _ identifier: PushIdentifier? = nil) -> Self {
+    package static func serviceTrouble(
+        _ answer: PushRejection,
+        _ identifier: PushIdentifier? = nil,
+        _ uniqueIdentifier: PushIdentifier? = nil
+    ) -> Self {
         let text =
             "the service answers every request with \(DeliveryOutcome.Reason.serviceResponse(answer)); try again later"
-        return Self(.serviceTrouble(answer), text, apnsID: identifier)
+        return Self(.serviceTrouble(answer), text, apnsID: identifier, apnsUniqueID: uniqueIdentifier)
     }
 
     /// Over HTTP/2, this number of tokens in a row was rejected as invalid, and none was accepted in between.

@@ -117,6 +117,8 @@ struct HTTP2Client: ClientTransport {
         )
     }
 
+    var sendsIdentifiers: Bool { true }
+
     func submit(
         _ notification: borrowing PushNotification,
         _ receiver: any SubmissionReceiver,

@@ -363,7 +363,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         var push = push
         let issuedAt = push.tokenIssuedAt
         let classifier = self.shared.queue.source?.classifier
-        let decision = push.receive(rejection, responseClass, self.shared.retries, classifier) { reason in
+        let decision = push.receive(rejection, responseClass, self.shared.retries, classifier, fields) { reason in
             self.canRenew(reason, issuedAt)
         }
         switch decision {

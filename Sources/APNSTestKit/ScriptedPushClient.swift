@@ -100,11 +100,12 @@ public final class ScriptedPushClient: PushClientProtocol {
     }
 
     /// Answers as the script says, or at the deadline that the outcome is not known.
-    public func report(
+    public func report<C: Clock>(
         of notification: PushNotification,
-        deadline: ContinuousClock.Instant
+        deadline: C.Instant,
+        clock: C = ContinuousClock()
     ) async -> DeliveryReport {
-        await self.client.report(of: notification, deadline: deadline)
+        await self.client.report(of: notification, deadline: deadline, clock: clock)
     }
 
     /// Answers as the script says.
@@ -165,6 +166,8 @@ private final class ScriptedTransport: ClientTransport {
     private let script: Script
 
     init(_ script: Script) { self.script = script }
+
+    var sendsIdentifiers: Bool { true }
 
     func submit(
         _ notification: borrowing PushNotification,

@@ -25,6 +25,8 @@ import Testing
         .http2(PushRejection(status: reason.status ?? 400, reason: reason, timestampNumber: timestamp))
     }
 
+    private static let uniqueIdentifier = PushIdentifier("123E4567-E89B-12D3-A456-42665544000A")
+
     /// Handles an answer to a request.
     private static func receive(
         _ rejection: Rejection,
@@ -32,7 +34,13 @@ import Testing
         _ push: inout PendingPush,
         tries: Int
     ) throws -> PendingPush.Decision {
-        push.receive(rejection, ResponseClass(rejection, now: .max), try Self.rules(tries: tries), classifier)
+        push.receive(
+            rejection,
+            ResponseClass(rejection, now: .max),
+            try Self.rules(tries: tries),
+            classifier,
+            ResponseFields(apnsUniqueID: Self.uniqueIdentifier)
+        )
     }
 
     /// The outcome of another request; `nil` if it is to be sent again.
@@ -67,6 +75,7 @@ import Testing
                 #expect(outcome == .unsent(.serviceResponse(answer)), "\(reason)")
                 #expect(classifier.failure?.kind == .senderRefused(answer), "\(reason)")
                 #expect(classifier.failure?.apnsID != nil)
+                #expect(classifier.failure?.apnsUniqueID == Self.uniqueIdentifier)
             } else {
                 #expect(outcome == .rejected(.http2(answer)) && classifier.failure == nil, "\(reason)")
             }

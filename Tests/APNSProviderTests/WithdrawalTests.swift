@@ -105,6 +105,8 @@ import Testing
 
 /// A transport with room for some notifications, none of which are sent.
 private final class LimitedTransport: ClientTransport {
+    let sendsIdentifiers = false
+
     struct State: Sendable {
         var submittedCount = 0
         var waiting: [UInt64: (receiver: any SubmissionReceiver, key: UInt64)] = [:]

@@ -42,6 +42,8 @@ struct BinaryClient: ClientTransport {
 
     var observer: DeliveryObserver { self.transport.observer }
 
+    var sendsIdentifiers: Bool { false }
+
     func submit(
         _ notification: borrowing PushNotification,
         _ receiver: any SubmissionReceiver,

@@ -13,6 +13,9 @@ package protocol ClientTransport: Sendable {
     /// topic is not known.
     var fixedTopic: FixedTopic? { get }
 
+    /// Whether the `apns-id` of a notification is sent.
+    var sendsIdentifiers: Bool { get }
+
     /// Submits a notification without waiting.
     ///
     /// Returns whether it was submitted.

@@ -11,9 +11,17 @@ import Tracing
 extension PushClient {
     /// Sends a notification, in a span if there is a tracer, measures the time, and logs the outcome with the logger of
     /// the caller's task.
-    func observing(_ send: () async -> DeliveryReport) async -> DeliveryReport {
+    func observing(
+        _ notification: PushNotification,
+        _ send: () async -> DeliveryReport
+    ) async -> DeliveryReport {
         let start = self.transport.observer.startTime
-        let report = await self.tracing(send)
+        let report = await self.tracing {
+            var report = await send()
+            // A report that was made without an answer has none.
+            if report.apnsID == nil, self.transport.sendsIdentifiers { report.apnsID = notification.apnsID }
+            return report
+        }
         self.transport.observer.recordLatency(report.outcome, since: start)
         return report
     }

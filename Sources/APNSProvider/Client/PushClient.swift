@@ -90,7 +90,7 @@ public final class PushClient: Sendable {
     /// - Parameter notification: the notification.
     /// - Returns: the outcome, with details.
     public func report(of notification: PushNotification) async -> DeliveryReport {
-        await self.observing { await self.outcome(of: notification) }
+        await self.observing(notification) { await self.outcome(of: notification) }
     }
 
     /// Sends a notification in the same way as ``send(_:)-(PushNotification)``, and waits for its outcome until a
@@ -99,38 +99,45 @@ public final class PushClient: Sendable {
     /// - Parameters:
     ///   - notification: the notification.
     ///   - deadline: when to stop waiting, such as `.now + .seconds(5)`.
+    ///   - clock: the clock of the deadline; by default the continuous clock.
     /// - Returns: the outcome. At the deadline, it is as after a cancellation, with the reason `.deadline`, or
     ///   `.unavailable` and the last failure if connections fail.
-    public func send(
+    public func send<C: Clock>(
         _ notification: PushNotification,
-        deadline: ContinuousClock.Instant
+        deadline: C.Instant,
+        clock: C = ContinuousClock()
     ) async -> DeliveryOutcome {
-        await self.report(of: notification, deadline: deadline).outcome
+        await self.report(of: notification, deadline: deadline, clock: clock).outcome
     }
 
-    /// Sends a notification in the same way as ``send(_:deadline:)``.
+    /// Sends a notification in the same way as ``send(_:deadline:clock:)``.
     ///
     /// - Parameters:
     ///   - notification: the notification.
     ///   - deadline: when to stop waiting, such as `.now + .seconds(5)`.
+    ///   - clock: the clock of the deadline; by default the continuous clock.
     /// - Returns: the outcome, with details; after a deadline or a cancellation, with those known so far.
-    public func report(
+    public func report<C: Clock>(
         of notification: PushNotification,
-        deadline: ContinuousClock.Instant
+        deadline: C.Instant,
+        clock: C = ContinuousClock()
     ) async -> DeliveryReport {
-        await self.observing { await self.outcome(of: notification, deadline: deadline) }
+        await self.observing(notification) {
+            await self.outcome(of: notification, deadline: deadline, clock: clock)
+        }
     }
 
-    private func outcome(
+    private func outcome<C: Clock>(
         of notification: PushNotification,
-        deadline: ContinuousClock.Instant
+        deadline: C.Instant,
+        clock: C
     ) async -> DeliveryReport {
-        guard deadline > .now else { return DeliveryReport(.unsent(.deadline)) }
+        guard deadline > clock.now else { return DeliveryReport(.unsent(.deadline)) }
         return await withTaskGroup(of: DeliveryReport?.self) { group in
             group.addTask { await self.outcome(of: notification) }
             group.addTask {
                 // Ends early if the report arrives, or the caller is cancelled.
-                try? await Task.sleep(until: deadline, clock: .continuous)
+                try? await clock.sleep(until: deadline, tolerance: nil)
                 return nil
             }
             var isOverdue = false

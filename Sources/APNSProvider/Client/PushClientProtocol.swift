@@ -25,9 +25,10 @@ public protocol PushClientProtocol: Sendable {
     ///
     /// - Parameters:
     ///   - notification: the notification.
-    ///   - deadline: when to stop waiting, such as `.now + .seconds(5)`.
+    ///   - deadline: when to stop waiting.
+    ///   - clock: the clock of the deadline.
     /// - Returns: the outcome, with details; after the deadline, with those known so far.
-    func report(of notification: PushNotification, deadline: ContinuousClock.Instant) async -> DeliveryReport
+    func report<C: Clock>(of notification: PushNotification, deadline: C.Instant, clock: C) async -> DeliveryReport
 
     /// Sends notifications, and waits for their outcomes.
     ///
@@ -66,9 +67,24 @@ extension PushClientProtocol {
     /// - Parameters:
     ///   - notification: the notification.
     ///   - deadline: when to stop waiting, such as `.now + .seconds(5)`.
+    ///   - clock: the clock of the deadline; by default the continuous clock.
     /// - Returns: the outcome; after the deadline, what is known so far.
-    public func send(_ notification: PushNotification, deadline: ContinuousClock.Instant) async -> DeliveryOutcome {
-        await self.report(of: notification, deadline: deadline).outcome
+    public func send<C: Clock>(
+        _ notification: PushNotification,
+        deadline: C.Instant,
+        clock: C = ContinuousClock()
+    ) async -> DeliveryOutcome {
+        await self.report(of: notification, deadline: deadline, clock: clock).outcome
+    }
+
+    /// Sends a notification, and waits for its outcome until a deadline of the continuous clock.
+    ///
+    /// - Parameters:
+    ///   - notification: the notification.
+    ///   - deadline: when to stop waiting, such as `.now + .seconds(5)`.
+    /// - Returns: the outcome, with details; after the deadline, with those known so far.
+    public func report(of notification: PushNotification, deadline: ContinuousClock.Instant) async -> DeliveryReport {
+        await self.report(of: notification, deadline: deadline, clock: .continuous)
     }
 
     /// Sends notifications with identifiers of the caller, and reports the outcome of each.

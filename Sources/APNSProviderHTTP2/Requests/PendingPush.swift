@@ -66,6 +66,7 @@ struct PendingPush: Sendable {
         _ responseClass: ResponseClass,
         _ rules: RetryRules,
         _ classifier: ResponseClassifier?,
+        _ fields: ResponseFields? = nil,
         renews: (ResponseClass.TransientReason) -> Bool = { _ in false }
     ) -> Decision {
         let answeredCount = classifier?.rejectionArrived() ?? 0
@@ -88,6 +89,7 @@ struct PendingPush: Sendable {
                 answer,
                 responseClass,
                 identifier: self.submission.request.apnsID,
+                uniqueIdentifier: fields?.apnsUniqueID,
                 isOnlyTrouble: isOnlyTrouble
             )
             return .settle(isAtFault ? .rejected(rejection) : self.unprocessed(.serviceResponse(answer)))

@@ -54,15 +54,17 @@ final class ResponseClassifier: Sendable {
         _ answer: PushRejection,
         _ responseClass: ResponseClass,
         identifier: PushIdentifier,
+        uniqueIdentifier: PushIdentifier?,
         isOnlyTrouble: Bool
     ) -> Bool {
         switch responseClass {
         case _ where responseClass.isNotificationAtFault:
             self.countRejection(Rejection.http2(answer).tokenFault(now: .max))
             return true
-        case .misconfigured, .credentialFault: self.fail(.senderRefused(answer, identifier))
+        case .misconfigured, .credentialFault:
+            self.fail(.senderRefused(answer, identifier, uniqueIdentifier))
         case .transient(let reason) where reason != .throttled && isOnlyTrouble:
-            self.fail(.serviceTrouble(answer, identifier))
+            self.fail(.serviceTrouble(answer, identifier, uniqueIdentifier))
         default: break
         }
         return false

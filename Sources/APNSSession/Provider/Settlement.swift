@@ -18,8 +18,10 @@ public struct DeliveryReport: Hashable, Sendable {
     /// How long the service took to answer the last attempt; `nil` if it is unknown.
     public var latency: Duration?
 
-    /// The `apns-id` with which it was sent over HTTP/2; `nil` over the binary protocol, if it was never sent, or after
-    /// a cancellation or a deadline.
+    /// The `apns-id` over HTTP/2; `nil` over the binary protocol.
+    ///
+    /// If the notification has none, it is the random one with which it was sent, and `nil` if it was never sent, or
+    /// after a cancellation or a deadline.
     public var apnsID: PushIdentifier?
 
     /// The last answer's `apns-unique-id`, with which a console of the service finds it; `nil` if there was none.

@@ -3,6 +3,7 @@
 import APNSCertificates
 import APNSProvider
 import APNSProviderHTTP2
+import APNSTestKit
 import APNSWire
 import NIOConcurrencyHelpers
 import Testing
@@ -55,11 +56,13 @@ import Testing
         try await peer.withService(isSilent: true) { service in
             let client = try PushClient(try peer.configuration(port: service.port), logger: PushFixture.quiet)
             async let running: Void = client.run()
-            let notification = try ClientPeer.notification(7)
+            let notification = try ClientPeer.identified(7)
             let task = Task { await client.report(of: notification) }
             try await service.wait(1)
             task.cancel()
             let report = await task.value
+            // So that the notification can be found at the service.
+            #expect(report.apnsID == (peer == .http2 ? notification.apnsID : nil))
             #expect(report.outcome == .indeterminate(.cancelled) && report.attempts == 1)
             #expect(report.retryAdvice == .mayDuplicate)
             // Its own outcome is still due: otherwise this would wait for it.
@@ -80,6 +83,31 @@ import Testing
             async let report = client.report(of: notification, deadline: .now + .seconds(2))
             try await service.wait(1)
             #expect(await report.outcome == .indeterminate(.deadline))
+            client.stop()
+            try await running
+        }
+    }
+
+    @Test(arguments: ClientPeer.allCases)
+    func `a deadline is one of any clock, and its report has the identifier of the notification`(
+        peer: ClientPeer
+    ) async throws {
+        try await peer.withService(isSilent: true) { service in
+            let client = try PushClient(try peer.configuration(port: service.port), logger: PushFixture.quiet)
+            let (notification, clock) = (try ClientPeer.identified(1), ManualClock())
+            let expected = peer == .http2 ? notification.apnsID : nil
+            let late = await client.report(of: notification, deadline: clock.now, clock: clock)
+            #expect(late.outcome == .unsent(.deadline) && late.apnsID == expected)
+            async let running: Void = client.run()
+            let deadline = clock.now.advanced(by: .seconds(3600))
+            async let sending = client.report(of: notification, deadline: deadline, clock: clock)
+            async let outcome = client.send(notification, deadline: deadline, clock: clock)
+            try await service.wait(2)
+            try await clock.waitForSleepers(2)
+            clock.advance(by: .seconds(3600))
+            let report = await sending
+            #expect(report.outcome == .indeterminate(.deadline) && report.apnsID == expected)
+            #expect(await outcome == .indeterminate(.deadline))
             client.stop()
             try await running
         }

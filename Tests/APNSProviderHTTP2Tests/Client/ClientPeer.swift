@@ -134,6 +134,13 @@ enum ClientPeer: CaseIterable, CustomTestStringConvertible {
     static func notification(_ number: Int) throws -> PushNotification {
         PushNotification(token: try PushFixture.token(number), payload: #"{"aps":{"alert":"Hello"}}"#)
     }
+
+    /// The same with an identifier.
+    static func identified(_ number: Int) throws -> PushNotification {
+        var notification = try Self.notification(number)
+        notification.apnsID = PushIdentifier("123E4567-E89B-12D3-A456-42665544000A")
+        return notification
+    }
 }
 
 /// Numbered notifications: this many, then an end, an error, or continuously more, one each millisecond.
