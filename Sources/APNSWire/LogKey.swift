@@ -34,6 +34,8 @@ package enum LogKey {
 
     package static let attempts = "apns.legacy.attempts"
     package static let cause = "apns.legacy.settled.cause"
+    /// How many notifications of several have an outcome.
+    package static func count(of kind: DeliveryOutcome.Kind) -> String { "apns.legacy.notifications.\(kind.name)" }
     package static let delivered = "apns.legacy.notifications.delivered"
     package static let dropped = "apns.legacy.notifications.dropped"
     package static let identifier = "apns.legacy.notification.identifier"

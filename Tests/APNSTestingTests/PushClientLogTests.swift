@@ -27,4 +27,18 @@ import Testing
         #expect(line.metadata["order"] == "17" && line.metadata["apns.legacy.outcome"] == "rejected")
         #expect(line.metadata["apns.legacy.error.status"] == "8" && line.metadata["apns.legacy.attempts"] == "1")
     }
+
+    @Test func `the outcomes of an array are one line with the number of each`() async throws {
+        let lines = LogLines()
+        let client = ScriptedPushClient([.rejected(.binary(.invalidToken))])
+        try await withLogger(lines.logger(.debug)) { _ in
+            _ = await client.send([try Self.notification(), try Self.notification(), try Self.notification()])
+            // Everything is accepted, which is logged at level trace.
+            _ = await client.send([try Self.notification()])
+        }
+        #expect(lines.of("notifications settled").count == 1)
+        let line = try #require(lines.of("notifications settled").first)
+        #expect(line.metadata["apns.legacy.notifications.rejected"] == "1")
+        #expect(line.metadata["apns.legacy.notifications.accepted"] == "2")
+    }
 }

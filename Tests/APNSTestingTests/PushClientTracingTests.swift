@@ -17,20 +17,22 @@ import Tracing
     /// The finished spans of sending notifications, without that of the caller.
     private static func spans(
         _ configuration: PushClientConfiguration,
-        _ notifications: [PushNotification]
+        _ notifications: [PushNotification],
+        isArray: Bool = false
     ) async throws -> [FinishedInMemorySpan] {
         let tracer = InMemoryTracer()
         let caller = try await withTracer(tracer) {
             try await withSpan("caller") { span in
                 let client = try PushClient(configuration)
                 async let run: Void = client.run()
-                for notification in notifications { _ = await client.send(notification) }
+                if isArray { _ = await client.send(notifications) }
+                for notification in notifications where !isArray { _ = await client.send(notification) }
                 client.finish()
                 try await run
                 return span.context.inMemorySpanContext
             }
         }
-        let spans = tracer.finishedSpans.filter { $0.operationName == "apns.legacy.send" }
+        let spans = tracer.finishedSpans.filter { $0.operationName.hasPrefix("apns.legacy.send") }
         #expect(tracer.activeSpans.isEmpty)
         for span in spans {
             #expect(span.kind == .client && span.traceID == caller?.traceID && span.parentSpanID == caller?.spanID)
@@ -86,6 +88,29 @@ import Tracing
         #expect(attributes["apns.legacy.request.identifier"] == .string("\(identifier)"))
         // The second one is suppressed: nothing failed, and nothing was sent.
         #expect(Self.attributes(spans[1])["apns.legacy.attempts"] == 0 && spans[1].status == nil)
+    }
+
+    @Test func `an array is one span with the number of each outcome`() async throws {
+        let running = try RunningSimulator.current
+        let token = running.simulator.register(topic: running.topic)
+        let known = PushNotification(token: token, payload: "{\"aps\":{}}")
+        let spans = try await Self.spans(
+            running.binaryConfiguration,
+            [known, try Self.unknown(), known, PushNotification(token: token, payload: "[]")],
+            isArray: true
+        )
+        try #require(spans.count == 1)
+        #expect(spans[0].operationName == "apns.legacy.send.array")
+        #expect(
+            Self.attributes(spans[0]) == [
+                "apns.legacy.endpoint": .string("localhost:\(running.simulator.gatewayPort)"),
+                "apns.legacy.protocol": "binary", "apns.legacy.notifications.accepted": 2,
+                "apns.legacy.notifications.rejected": 1, "apns.legacy.notifications.invalid": 1,
+            ]
+        )
+        #expect(spans[0].status == SpanStatus(code: .error, message: "2 of 4 notifications failed"))
+        let accepted = try await Self.spans(running.binaryConfiguration, [known, known], isArray: true)
+        #expect(accepted.count == 1 && accepted[0].status == nil)
     }
 
     @Test func `a span says that the deadline passed`() async throws {

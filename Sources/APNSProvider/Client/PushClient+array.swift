@@ -15,6 +15,10 @@ extension PushClient {
     /// - Returns: the outcome of each, in the order of `notifications`. If the task is cancelled or the client ends,
     ///   each has the outcome that ``send(_:)-(PushNotification)`` would return.
     public func send(_ notifications: some Sequence<PushNotification>) async -> [DeliveryOutcome] {
+        await self.observingAll { await self.outcomes(of: notifications) }
+    }
+
+    private func outcomes(of notifications: some Sequence<PushNotification>) async -> [DeliveryOutcome] {
         let outcomes = AwaitedOutcomes(self.transport)
         var unsent: DeliveryOutcome?
         for notification in notifications {

@@ -65,7 +65,9 @@ extension SendScene {
             let good = try await Self.run("SendInTime", words + [SendScene.token(1)])
             let bad = try await Self.run("SendInTime", words + [SendScene.token(1_000_000)])
             let batch = try await Self.run("EndABatch", words + (1...3).map(SendScene.token))
-            #expect(good == "accepted\n" && bad == "not accepted\n" && batch == "3 of 3\n3 of 3 before the cancellation\n")
+            #expect(
+                good == "accepted\n" && bad == "not accepted\n" && batch == "3 of 3\n3 of 3 before the cancellation\n"
+            )
         }
     }
 
