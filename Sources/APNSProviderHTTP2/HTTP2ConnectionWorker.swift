@@ -32,7 +32,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             self.opener = opener
             self.observer = observer
             self.logger = logger
-            self.retries = RetryRules(configuration, tryCountMax: source?.tryCountMax ?? 1)
+            self.retries = RetryRules(configuration, sendCountMax: source?.sendCountMax ?? 1)
             self.queue = PushQueue(
                 countMax: configuration.requestCountMax,
                 workerCount: configuration.connectionCount,

@@ -17,7 +17,7 @@ public struct HTTP2BatchOptions: Sendable {
     public var invalidTokenRunCountMax = 1000
 
     /// The maximum number of attempts for a notification that the service answers with 429 or 5xx; 10 by default.
-    public var tryCountMax = 10
+    public var sendCountMax = 10
 
     /// The maximum time for the remaining notifications after the source is stopped, see
     /// `NotificationSource.isStopped`; 30 s by default.

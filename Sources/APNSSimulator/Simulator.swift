@@ -23,7 +23,7 @@ public struct Simulator: Sendable {
     public let listener: Listener
 
     /// The HTTP/2 listener.
-    public let push: Listener
+    public let http2: Listener
 
     let registry: DeviceRegistry
     let schedule: FaultSchedule
@@ -59,24 +59,25 @@ public struct Simulator: Sendable {
         let faults = ConnectionFaults(schedule) { connections.isOutage }
         let backend = SimulatorBackend(devices: devices, faults: faults, policy: policy)
         let onChange = configuration.onChange
-        var (listener, feedback, push) = (configuration.listener, configuration.feedback, configuration.push)
-        push.addsUniqueID = configuration.environment == .sandbox
-        policy.configure(&push)
+        var (listener, feedback, http2) = (configuration.listener, configuration.feedback, configuration.http2)
+        http2.addsUniqueID = configuration.environment == .sandbox
+        policy.configure(&http2)
         faults.configure(&listener.listener, as: .binary)
         faults.configure(&feedback.listener, as: .feedback)
-        faults.configure(&push.listener, as: .http2)
+        faults.configure(&http2.listener, as: .http2)
         connections.configure(&listener.listener, as: .binary)
         connections.configure(&feedback.listener, as: .feedback)
-        connections.configure(&push.listener, as: .http2)
-        return try await Listener(listener, backend: backend, logger: logger).withRunning { [feedback, push] listener in
+        connections.configure(&http2.listener, as: .http2)
+        return try await Listener(listener, backend: backend, logger: logger).withRunning {
+            [feedback, http2] listener in
             try await Listener(feedback, store: backend, logger: logger).withRunning { feedback in
-                try await Listener(push, service: backend, logger: logger).withRunning { server in
+                try await Listener(http2, service: backend, logger: logger).withRunning { server in
                     let simulator = Simulator(
-                        gatewayPort: try await listener.boundAddress.port ?? 0,
-                        feedbackPort: try await feedback.boundAddress.port ?? 0,
-                        http2Port: try await server.boundAddress.port ?? 0,
+                        gatewayPort: try await listener.boundAddress.port,
+                        feedbackPort: try await feedback.boundAddress.port,
+                        http2Port: try await server.boundAddress.port,
                         listener: listener,
-                        push: server,
+                        http2: server,
                         registry: devices,
                         schedule: schedule,
                         connectionHistory: connections,
@@ -152,7 +153,7 @@ public struct Simulator: Sendable {
     public func revoke(_ fingerprint: String) {
         self.policy.revocations.add(fingerprint)
         self.onChange?(.revocations(self.revokedFingerprints))
-        _ = self.listener.readmit()
+        _ = self.listener.beginReadmission()
     }
 
     /// Restores a revoked certificate.

@@ -33,7 +33,7 @@ public struct SimulatorConfiguration: Sendable {
 
     /// The binary listener; its port is 0 by default, for any free port.
     ///
-    /// Payloads have to be JSON objects by RFC 8259, unless `payloadCheck` is changed; so do those of ``push``.
+    /// Payloads have to be JSON objects by RFC 8259, unless `payloadCheck` is changed; so do those of ``http2``.
     public var listener: BinaryListenerConfiguration
 
     /// The feedback listener; its port is 0 by default, for any free port.
@@ -42,7 +42,7 @@ public struct SimulatorConfiguration: Sendable {
     public var feedback: FeedbackListenerConfiguration
 
     /// The HTTP/2 listener; its port is 0 by default, for any free port.
-    public var push: PushServerConfiguration
+    public var http2: HTTP2ListenerConfiguration
 
     /// The environment; by default the sandbox.
     public var environment = PushEnvironment.sandbox
@@ -139,7 +139,7 @@ public struct SimulatorConfiguration: Sendable {
     ///
     /// All listeners use the TLS configuration. It must require certificates of providers, which chain to its `trust`;
     /// over HTTP/2, a provider token may replace the certificate, and TLS 1.3 is supported, too. To
-    /// configure a single listener, change ``listener``, ``feedback`` or ``push`` afterwards.
+    /// configure a single listener, change ``listener``, ``feedback`` or ``http2`` afterwards.
     ///
     /// - Parameters:
     ///   - tls: a server's TLS configuration, such as `TLSConfiguration.server(identity:trust:)`.
@@ -151,17 +151,17 @@ public struct SimulatorConfiguration: Sendable {
         guard tls.clientCertificates == .required else { throw .clientCertificatesNotRequired }
         self.listener = BinaryListenerConfiguration(identity: identity, clientTrust: tls.trust)
         self.listener.port = 0
-        self.push = PushServerConfiguration(identity: identity, clientTrust: tls.trust)
-        self.push.topics = { ProviderIdentity($0).topics }
+        self.http2 = HTTP2ListenerConfiguration(identity: identity, clientTrust: tls.trust)
+        self.http2.topics = { ProviderIdentity($0).topics }
         self.listener.payloadCheck = unsafe .custom(Self.isObject)
-        unsafe self.push.payloadCheck = Self.isObject
+        unsafe self.http2.payloadCheck = Self.isObject
         self.feedback = FeedbackListenerConfiguration(identity: identity, clientTrust: tls.trust)
         self.feedback.port = 0
         self.devices = devices
         self.listener.listener.setTLS(tls, identity: identity)
         self.feedback.listener.setTLS(tls, identity: identity)
-        self.push.listener.setTLS(tls, identity: identity)
-        self.push.versionMax = max(tls.versionMax, .tls1_3)
+        self.http2.listener.setTLS(tls, identity: identity)
+        self.http2.versionMax = max(tls.versionMax, .tls1_3)
     }
 
     /// Whether a payload is a JSON object; its content is not checked.

@@ -144,6 +144,6 @@ extension SimulatorConfiguration {
     /// - Parameter clock: the clock.
     public mutating func use(_ clock: ManualClock) {
         self.now = { clock.timestamp }
-        self.push.clock = { clock.timestamp }
+        self.http2.clock = { clock.timestamp }
     }
 }

@@ -31,10 +31,10 @@ public struct RunningSimulatorTrait: TestTrait, SuiteTrait, TestScoping {
         var configuration = try SimulatorConfiguration(tls: authority.makeServerTLS())
         let privateKey = try ES256PrivateKey(bytes: CertificateAuthority.makeKeyPEM(.p256))
         let key = try ProviderTokenKey(key: privateKey, keyID: Self.keyID, teamID: Self.teamID)
-        configuration.push.tokenKeys[key.keyID] = try .init(key: privateKey.publicKey, teamID: key.teamID)
+        configuration.http2.tokenKeys[key.keyID] = try .init(key: privateKey.publicKey, teamID: key.teamID)
         try self.configure(&configuration)
         // By the clock of the simulator, which the test may advance.
-        let providerToken = ProviderTokenSource(key: key, now: configuration.push.clock)
+        let providerToken = ProviderTokenSource(key: key, now: configuration.http2.clock)
         try await withoutActuallyEscaping(function) { function in
             try await Simulator.withRunning(configuration) { [topic] simulator in
                 let running = RunningSimulator(

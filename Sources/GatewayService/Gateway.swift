@@ -182,7 +182,7 @@ package final class Gateway: Sendable {
         listener.versionMax = file.listen.tlsMaximum
         listener.cipherList = file.listen.ciphers
         listener.admitsUnverified = true
-        listener.unauthenticatedCountMaxPerAddress = file.limits.unauthenticatedPerAddress.map {
+        listener.unauthenticatedPerAddressCountMax = file.limits.unauthenticatedPerAddress.map {
             min($0, max(1, shareMax))
         }
         listener.handshakeTimeout = file.limits.handshake
@@ -310,8 +310,8 @@ package final class Gateway: Sendable {
 
     private func reportAddresses(_ admin: SocketAddress?, _ onChange: @Sendable (Change) -> Void) async {
         // If there is no address, the end of the listener gives the reason.
-        guard let gateway = try? await self.listener.boundAddress,
-            let feedback = try? await self.feedbackListener.boundAddress
+        guard let gateway = try? await self.listener.socketAddress,
+            let feedback = try? await self.feedbackListener.socketAddress
         else { return }
         self.logger.notice(
             "gateway ready",
@@ -541,7 +541,7 @@ package final class Gateway: Sendable {
         let names = Set(configuration.providers.map(\.file.name))
         for (name, client) in old where names.contains(name) && !configuration.kept.contains(name) { client.finish() }
         let leaving = old.filter { !names.contains($0.name) }
-        try? await self.listener.readmit().get()
+        await self.listener.readmit()
         self.backend.whenIdle(Set(leaving.map(\.name))) {
             for (_, client) in leaving { client.finish() }
         }

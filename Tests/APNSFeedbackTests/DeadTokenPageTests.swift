@@ -202,7 +202,7 @@ import Testing
         ) async throws {
             let store = MemoryStore(Array(tuples))
             try await Listener(try Fixture.listener(), store: store).withRunning { listener in
-                let port = try await listener.boundAddress.port ?? 0
+                let port = try await listener.boundAddress.port
                 try await body(try folder.client(port: port) { $0.pageTokenCountMax = 10 })
             }
         }

@@ -43,7 +43,7 @@ import Testing
         let faults = (store as? MemoryStore)?.faults ?? []
         try ConnectionFaults(faults).configure(&configuration.listener, as: .feedback)
         try await Listener(configuration, store: store).withRunning { listener in
-            try await body(try await listener.boundAddress.port ?? 0)
+            try await body(try await listener.boundAddress.port)
         }
     }
 
@@ -168,7 +168,7 @@ import Testing
         let store = MemoryStore(tuples)
         let configuration = try Fixture.listener { $0.closesBehindList = false }
         try await Listener(configuration, store: store).withRunning { listener in
-            let client = try folder.client(port: try await listener.boundAddress.port ?? 0)
+            let client = try folder.client(port: try await listener.boundAddress.port)
             let drain = Task { try await client.drain { page in taken.take(page) } }
             try await eventually("the list is on disk") {
                 let segment = folder.files.first { $0.hasSuffix(".spool") }

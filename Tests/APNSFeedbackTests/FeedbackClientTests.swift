@@ -177,7 +177,7 @@ import TokenStore
         let store = MemoryStore(try Fixture.tuples(5))
         let outcome = try await Listener(try Fixture.listener(), store: store).withRunning {
             [tls, folder] listener in
-            try await folder.drain(port: try await listener.boundAddress.port ?? 0, tls: tls)
+            try await folder.drain(port: try await listener.boundAddress.port, tls: tls)
         }
         #expect(outcome.tupleCount == 0 && store.openedCount == 0)
         guard case .refused(let endpoint) = outcome.failure else {
@@ -211,7 +211,7 @@ import TokenStore
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
         try await Listener(try Fixture.listener(), store: store).withRunning { listener in
-            let port = try await listener.boundAddress.port ?? 0
+            let port = try await listener.boundAddress.port
             await #expect(throws: FeedbackError.notDelivered(underlying: Full())) {
                 try await folder.client(port: port).drain { _ in throw Full() }
             }
@@ -239,7 +239,7 @@ import TokenStore
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
         try await Listener(try Fixture.listener(), store: store).withRunning { listener in
-            let port = try await listener.boundAddress.port ?? 0
+            let port = try await listener.boundAddress.port
             let fingerprint = try Fixture.provider.get().identity.certificate.fingerprint
             let endpoint = Endpoint(host: "LOCALHOST", port: port)
             var lock = try DrainLock.acquire(fingerprint, endpoint)

@@ -259,7 +259,7 @@ final class FeedbackFolder: Sendable {
         let faults = (store as? MemoryStore)?.faults ?? []
         try ConnectionFaults(faults).configure(&configuration.listener, as: .feedback)
         return try await Listener(configuration, store: store).withRunning { listener in
-            try await self.drain(port: try await listener.boundAddress.port ?? 0, change)
+            try await self.drain(port: try await listener.boundAddress.port, change)
         }
     }
 }

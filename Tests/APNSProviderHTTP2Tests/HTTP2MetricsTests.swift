@@ -30,7 +30,7 @@ struct HTTP2MetricsTests {
         }
         let server = try Listener(PushFixture.serverConfiguration(), service: service, logger: PushFixture.quiet)
         try await server.withRunning { server in
-            let client = try Self.client(try await server.boundAddress.port ?? 0, metrics)
+            let client = try Self.client(try await server.boundAddress.port, metrics)
             async let running: Void = client.run()
             // One of the HTTP/2 client, and two of the client for both protocols.
             #expect(await client.send(try PushFixture.request()).kind == .rejected)

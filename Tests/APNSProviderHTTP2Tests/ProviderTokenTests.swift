@@ -83,7 +83,7 @@ struct ProviderTokenTests {
 
     private func key() throws -> ProviderTokenKey { try PushFixture.key() }
 
-    private func validator(_ change: (inout PushServerConfiguration) -> Void = { _ in }) throws
+    private func validator(_ change: (inout HTTP2ListenerConfiguration) -> Void = { _ in }) throws
         -> ProviderTokenValidator
     {
         var configuration = try PushFixture.serverConfiguration()
@@ -138,7 +138,7 @@ struct ProviderTokenTests {
             service: ScriptedService(),
             logger: PushFixture.quiet
         ).withRunning { server in
-            let port = try await server.boundAddress.port ?? 0
+            let port = try await server.boundAddress.port
             var outcomes: [DeliveryOutcome] = []
             for time in [Int64.min, Self.noon] {
                 var configuration = try PushFixture.tokenConfiguration(port: port)
@@ -295,7 +295,7 @@ struct ProviderTokenTests {
         configuration.tokenRenewalIntervalMin = .seconds(1200)
         let server = configuration
         try await Listener(server, service: ScriptedService(), logger: PushFixture.quiet).withRunning { server in
-            let port = try await server.boundAddress.port ?? 0
+            let port = try await server.boundAddress.port
             for _ in 0..<3 {
                 var configuration = try PushFixture.tokenConfiguration(port: port)
                 configuration.providerToken = tokens

@@ -44,12 +44,12 @@ enum PushFixture {
         PushRequest(token: try Self.token(number), payload: ByteBuffer(string: #"{"aps":{}}"#), topic: topic)
     }
 
-    static func serverConfiguration() throws -> PushServerConfiguration {
-        var configuration = PushServerConfiguration(
+    static func serverConfiguration() throws -> HTTP2ListenerConfiguration {
+        var configuration = HTTP2ListenerConfiguration(
             identity: try Self.server.get().identity,
             clientTrust: try Self.trust()
         )
-        let key = PushServerConfiguration.TokenKey(
+        let key = HTTP2ListenerConfiguration.TokenKey(
             key: try Self.signer.get().publicKey,
             teamID: Self.teamID
         )
@@ -93,7 +93,7 @@ enum PushFixture {
     /// Runs a client and a server.
     static func withPair<Value: Sendable>(
         _ service: any PushService,
-        server changeServer: (inout PushServerConfiguration) throws -> Void = { _ in },
+        server changeServer: (inout HTTP2ListenerConfiguration) throws -> Void = { _ in },
         usesToken: Bool = false,
         client changeClient: @escaping @Sendable (inout HTTP2Configuration) throws -> Void = { _ in },
         _ body: @escaping @Sendable (RequestClient) async throws -> Value
@@ -101,7 +101,7 @@ enum PushFixture {
         var configuration = try Self.serverConfiguration()
         try changeServer(&configuration)
         return try await Listener(configuration, service: service, logger: Self.quiet).withRunning { server in
-            let port = try await server.boundAddress.port ?? 0
+            let port = try await server.boundAddress.port
             var configuration =
                 usesToken ? try Self.tokenConfiguration(port: port) : try Self.clientConfiguration(port: port)
             try changeClient(&configuration)

@@ -111,7 +111,7 @@ import Testing
         )
         .withRunning { server in
             let configuration = PushClientConfiguration.http2(
-                try PushFixture.tokenConfiguration(port: try await server.boundAddress.port ?? 0),
+                try PushFixture.tokenConfiguration(port: try await server.boundAddress.port),
                 RequestRules(topic: PushFixture.topic)
             )
             return try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in

@@ -18,7 +18,7 @@ import Testing
     private static func rules(tries: Int) throws -> RetryRules {
         var configuration = try PushFixture.clientConfiguration(port: 1)
         configuration.resendsUnknown = true
-        return RetryRules(configuration, tryCountMax: tries)
+        return RetryRules(configuration, sendCountMax: tries)
     }
 
     private static func rejection(_ reason: PushReason, timestamp: UInt64? = nil) -> Rejection {

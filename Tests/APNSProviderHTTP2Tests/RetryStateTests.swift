@@ -45,7 +45,7 @@ import Testing
             var configuration = try PushFixture.clientConfiguration(port: 1)
             configuration.backoff.first = .milliseconds(100)
             change(&configuration)
-            return Scene(rules: RetryRules(configuration, tryCountMax: tries))
+            return Scene(rules: RetryRules(configuration, sendCountMax: tries))
         }
     }
 

@@ -45,7 +45,7 @@ struct FeedbackListenerTests {
     ) async throws -> Value {
         let configuration = try configuration ?? Self.configuration()
         return try await Listener(configuration, store: store, logger: logger).withRunning { listener in
-            try await body(listener, try await listener.boundAddress.port ?? 0)
+            try await body(listener, try await listener.boundAddress.port)
         }
     }
 
@@ -122,7 +122,7 @@ struct FeedbackListenerTests {
         let other = try Fixture.authority.get().issueClient(topic: "com.example.other")
         let configuration = try Self.configuration {
             $0.connectionCountMax = 12
-            $0.unauthenticatedCountMaxPerAddress = 12
+            $0.unauthenticatedPerAddressCountMax = 12
             $0.closesBehindList = false
         }
         let lines = LogLines()

@@ -91,7 +91,7 @@ struct ListenerAdmissionTests {
         let services = ServiceGroup(services: [listener], logger: .current)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await services.run() }
-            let port = try await listener.boundAddress.port ?? 0
+            let port = try await listener.boundAddress.port
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...3))
                 try await backend.wait("three messages") { $0.taken.count == 3 }
@@ -189,7 +189,7 @@ struct ListenerAdmissionTests {
         let backend = ScriptedBackend()
         let configuration = try Fixture.configuration {
             $0.connectionCountMax = 10
-            $0.unauthenticatedCountMaxPerAddress = 2
+            $0.unauthenticatedPerAddressCountMax = 2
         }
         try await Fixture.withListener(backend, configuration) { listener, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { first in

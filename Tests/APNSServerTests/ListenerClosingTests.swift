@@ -82,7 +82,7 @@ import Testing
         let (backend, lines) = (ScriptedBackend { _ in nil }, LogLines())
         let configuration = try Fixture.configuration { $0.inFlightCountMax = 5 }
         try await Listener(configuration, backend: backend, logger: lines.logger(.info)).withRunning { listener in
-            let port = try await listener.boundAddress.port ?? 0
+            let port = try await listener.boundAddress.port
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...50))
                 try await backend.wait("five messages") { $0.taken.count == 5 }

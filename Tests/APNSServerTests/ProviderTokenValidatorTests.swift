@@ -19,8 +19,8 @@ struct ProviderTokenValidatorTests {
         try ES256PrivateKey(bytes: CertificateAuthority().issueClient(topic: "a", keyKind: .p256).keyPEM)
     }
 
-    private static func configuration(_ key: ES256PublicKey) throws -> PushServerConfiguration {
-        var configuration = PushServerConfiguration(
+    private static func configuration(_ key: ES256PublicKey) throws -> HTTP2ListenerConfiguration {
+        var configuration = HTTP2ListenerConfiguration(
             identity: try ListenerFixture.gateway.get().identity,
             clientTrust: try ListenerFixture.authority.get().trust
         )
@@ -29,7 +29,7 @@ struct ProviderTokenValidatorTests {
     }
 
     private static func validator(
-        _ change: (inout PushServerConfiguration) throws -> Void = { _ in }
+        _ change: (inout HTTP2ListenerConfiguration) throws -> Void = { _ in }
     ) throws -> ProviderTokenValidator {
         var configuration = try Self.configuration(try Self.signer.get().publicKey)
         try change(&configuration)

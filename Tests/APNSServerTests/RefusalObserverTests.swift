@@ -116,15 +116,15 @@ struct RefusalObserverTests {
         path: String = "/3/device/" + Self.token,
         _ headers: [(String, String)] = [],
         body: String = "{\"aps\":{}}",
-        change: (inout PushServerConfiguration) -> Void = { _ in }
+        change: (inout HTTP2ListenerConfiguration) -> Void = { _ in }
     ) async throws -> RawPushClient.Answer {
-        var configuration = PushServerConfiguration(
+        var configuration = HTTP2ListenerConfiguration(
             identity: try Fixture.gateway.get().identity,
             clientTrust: .pem(try Fixture.authority.get().certificatePEM)
         )
         change(&configuration)
         return try await Listener(configuration, service: service).withRunning { listener in
-            let port = try await listener.boundAddress.port ?? 0
+            let port = try await listener.boundAddress.port
             return try await RawPushClient.withConnection(port: port, tls: try Fixture.client(version: .tls1_3)) {
                 try await $0.send(path, headers, body: body)
             }

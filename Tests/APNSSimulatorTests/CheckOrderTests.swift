@@ -77,7 +77,7 @@ struct CheckOrderTests {
     ) async throws -> [DeliveryOutcome] {
         let key = try Self.signer.get().publicKey
         var configuration = try Fixture.configuration()
-        configuration.push.tokenKeys = [Self.keyID: .init(key: key, teamID: Self.teamID)]
+        configuration.http2.tokenKeys = [Self.keyID: .init(key: key, teamID: Self.teamID)]
         try change(&configuration)
         return try await Simulator.withRunning(configuration) { simulator in
             try await RequestClient.withClient(try Self.configuration(simulator, proof)) { client in
@@ -149,7 +149,7 @@ struct CheckOrderTests {
         let foreign = self.rejected(.deviceTokenNotForTopic)
         #expect(try await self.outcomes(sent, .key) == [foreign, foreign, foreign, dead])
         let limited = try await self.outcomes(sent, .key) { configuration in
-            configuration.push.tokenKeys[Self.keyID]?.topics = [Fixture.topic]
+            configuration.http2.tokenKeys[Self.keyID]?.topics = [Fixture.topic]
         }
         #expect(limited == [self.rejected(.topicDisallowed), self.rejected(.topicDisallowed), foreign, dead])
     }

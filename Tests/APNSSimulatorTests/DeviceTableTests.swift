@@ -79,9 +79,9 @@ struct DeviceTableTests {
         #expect(next.devices.isEmpty)
         #expect(next.status(of: tokens[2], topic: Self.other) == .alive)
         #expect(next.status(of: tokens[1], topic: Self.topic) == .alive)
-        #expect(next.devices.map(\.identifier) == ["device-2"] && next.devices[0].apps.count == 2)
+        #expect(next.devices.map(\.id) == ["device-2"] && next.devices[0].apps.count == 2)
         let new = next.register(topic: Self.topic, token: nil, on: nil, environment: .sandbox, now: 0).app.token
-        #expect(!tokens.contains(new) && next.device(of: new)?.identifier == "device-3")
+        #expect(!tokens.contains(new) && next.device(of: new)?.id == "device-3")
     }
 
     @Test mutating func `the same devices have the same tokens in each run`() {
@@ -167,7 +167,7 @@ struct DeviceTableTests {
         let names = ["device-18446744073709551615", "device-9007199254740993", "device-0", "device-1"]
         for name in names { _ = self.register(on: name) }
         let token = self.register()
-        #expect(self.table.devices.map(\.identifier).prefix(4) == names[...])
+        #expect(self.table.devices.map(\.id).prefix(4) == names[...])
         #expect(self.table.device(of: token) != nil && self.table.devices.count == 5)
         #expect(Set(self.table.devices.flatMap(\.apps).map(\.token)).count == 5)
     }
@@ -204,7 +204,7 @@ struct DeviceTableTests {
         #expect(!tokens.contains(new) && !tokens.contains(named) && new != named)
         // A notification on its way to an old device reaches that one.
         #expect(next.status(of: tokens[1], topic: Self.topic) == .alive)
-        #expect(next.device(of: tokens[1])?.identifier != next.device(of: new)?.identifier)
+        #expect(next.device(of: tokens[1])?.id != next.device(of: new)?.id)
     }
 
     @Test mutating func `a dead token stays dead when its app returns with another one`() throws {
@@ -278,7 +278,7 @@ struct DeviceTableTests {
         _ = self.table.deliver(self.notification(1, token), now: 1)
         let moved = self.table.register(topic: Self.topic, token: token, on: "tablet", environment: .sandbox, now: 2)
         #expect(moved.changes == [.init(number: 1, delivery: .appRemoved)])
-        #expect(self.table.takeChangedDevices().map(\.identifier) == ["phone"])
+        #expect(self.table.takeChangedDevices().map(\.id) == ["phone"])
         #expect(self.table.device("tablet")?.apps.map(\.storedNotificationNumber) == [nil])
         #expect(self.table.device("phone")?.apps.isEmpty == true)
     }

@@ -29,7 +29,7 @@ import Testing
 
     @Test func `a fault is added after the others, disabled, enabled and removed`() throws {
         let added = try self.schedule.add(PlannedFault(Fault(at: .always, .closeAfter), isEnabled: true))
-        #expect(added.identifier == 2)
+        #expect(added.id == 2)
         #expect(try [self.effect(), self.effect(), self.effect()] == [.ignore, .closeAfter, .closeAfter])
         #expect(self.schedule.faults.map(\.occurrenceCount) == [1, 2])
         #expect(self.schedule.setEnabled(false, 2)?.isEnabled == false)
@@ -40,7 +40,7 @@ import Testing
         #expect(!self.schedule.remove(2))
         #expect(self.schedule.setEnabled(true, 2) == nil)
         #expect(try self.effect() == nil)
-        #expect(try self.schedule.add(PlannedFault(Fault(at: .always, .ignore), isEnabled: false)).identifier == 3)
+        #expect(try self.schedule.add(PlannedFault(Fault(at: .always, .ignore), isEnabled: false)).id == 3)
         #expect(try self.effect() == nil)
     }
 
@@ -50,12 +50,12 @@ import Testing
                 PlannedFault(Fault(at: .always, .closeAfter)), PlannedFault(Fault(at: .connection(0), .closeAfter)),
             ])
         }
-        #expect(self.schedule.faults.map(\.identifier) == [1])
+        #expect(self.schedule.faults.map(\.id) == [1])
         let faults = try self.schedule.replace([
             PlannedFault(Fault(at: .always, .closeAfter), isEnabled: false),
             PlannedFault(Fault(at: .always, .closeBefore)),
         ])
-        #expect(faults.map(\.identifier) == [2, 3])
+        #expect(faults.map(\.id) == [2, 3])
         #expect(try self.effect() == .closeBefore)
     }
 

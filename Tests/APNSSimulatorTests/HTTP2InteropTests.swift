@@ -80,7 +80,7 @@ import Testing
         }
         let publicKey = try key.publicKey
         let configuration = try Fixture.configuration([]) {
-            $0.push.tokenKeys = [
+            $0.http2.tokenKeys = [
                 Self.keyID: .init(key: publicKey, teamID: Self.teamID, topics: [Fixture.topic])
             ]
         }

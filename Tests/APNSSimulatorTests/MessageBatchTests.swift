@@ -49,7 +49,7 @@ struct MessageBatchTests {
 
     private static func account(_ bytes: ByteBuffer, _ configuration: SimulatorConfiguration) async throws -> Account {
         try await Simulator.withRunning(configuration) { simulator in
-            let offline = try #require(simulator.device(of: try Fixture.token(100))?.identifier)
+            let offline = try #require(simulator.device(of: try Fixture.token(100))?.id)
             #expect(simulator.setOnline(false, device: offline))
             _ = try await Fixture.send(bytes, to: simulator)
             var account = Account()
@@ -98,7 +98,7 @@ struct MessageBatchTests {
     @Test func `each change of devices and faults invalidates the token cache`() async throws {
         try await Simulator.withRunning(try Fixture.configuration { $0.now = { 1 } }) { simulator in
             let token = try Fixture.token(1)
-            let device = try #require(simulator.device(of: token)?.identifier)
+            let device = try #require(simulator.device(of: token)?.id)
             let changes: [@Sendable () throws -> Void] = [
                 {}, {},
                 { simulator.setOnline(false, device: device) },

@@ -141,13 +141,13 @@ struct PushCheckTests {
         ])
         configuration.revokedFingerprints = [try Self.revokedIdentity.get().identity.certificate.fingerprint]
         configuration.deviceRateLimit = RateLimit(countMax: 1, in: .seconds(86_400))
-        configuration.push.tokenRenewalIntervalMin = .seconds(1200)
-        configuration.push.clock = { Timestamp(secondsSince1970: Self.now) }
+        configuration.http2.tokenRenewalIntervalMin = .seconds(1200)
+        configuration.http2.clock = { Timestamp(secondsSince1970: Self.now) }
         let (key, team) = (try Self.signer.get().publicKey, "TEAM000001")
         for (identifier, environment) in [("KEY0000001", nil), ("KEY0000003", .production), ("KEY0000004", .sandbox)]
             as [(String, PushEnvironment?)]
         {
-            configuration.push.tokenKeys[identifier] = .init(
+            configuration.http2.tokenKeys[identifier] = .init(
                 key: key,
                 teamID: team,
                 topics: identifier == "KEY0000004" ? ["com.example.other"] : [Fixture.topic],
@@ -259,7 +259,7 @@ struct PushCheckTests {
     // MARK: Connections
 
     @Test func `an idle connection receives GOAWAY`() async throws {
-        let configuration = try Fixture.configuration { $0.push.idleTimeout = .milliseconds(100) }
+        let configuration = try Fixture.configuration { $0.http2.idleTimeout = .milliseconds(100) }
         try await Simulator.withRunning(configuration) { simulator in
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
             try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
@@ -273,7 +273,7 @@ struct PushCheckTests {
 
     @Test func `a connection that waits for a response is not idle`() async throws {
         let late = Fault(at: .notification(1), .delay(.milliseconds(500)))
-        let configuration = try Fixture.configuration([late]) { $0.push.idleTimeout = .milliseconds(50) }
+        let configuration = try Fixture.configuration([late]) { $0.http2.idleTimeout = .milliseconds(50) }
         try await Simulator.withRunning(configuration) { simulator in
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
             try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
@@ -288,7 +288,7 @@ struct PushCheckTests {
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
             try await RawPushClient.withConnection(port: simulator.http2Port, tls: try Fixture.client()) { push in
                 #expect(try await push.send(path).text == "200")
-                simulator.push.stop()
+                simulator.http2.stop()
                 let farewell = try #require(try await push.farewell())
                 #expect(farewell.lastNumber == 1 && farewell.text == "{\"reason\":\"Shutdown\"}")
             }
@@ -315,9 +315,9 @@ struct PushCheckTests {
     @Test func `by option there is one stream until a success, and again after a rejection`() async throws {
         var configuration = try Self.configuration()
         configuration.deviceRateLimit = nil
-        configuration.push.streamCountMax = 50
-        configuration.push.limitsStreamsUntilSuccess = true
-        configuration.push.limitsStreamsAfterRejection = true
+        configuration.http2.streamCountMax = 50
+        configuration.http2.limitsStreamsUntilSuccess = true
+        configuration.http2.limitsStreamsAfterRejection = true
         try await Simulator.withRunning(configuration) { simulator in
             let headers = [("apns-topic", Fixture.topic), ("authorization", try Self.good.authorization() ?? "")]
             let path = "/3/device/" + (try Fixture.token(1)).hexadecimal

@@ -102,7 +102,7 @@ struct PushInteropTests {
 
     private static func configuration(_ faults: [Fault] = []) throws -> SimulatorConfiguration {
         var configuration = try Fixture.configuration(faults)
-        configuration.push.tokenKeys["KEY0000001"] = .init(
+        configuration.http2.tokenKeys["KEY0000001"] = .init(
             key: try ES256PrivateKey(bytes: Fixture.provider.get().keyPEM).publicKey,
             teamID: "TEAM000001",
             topics: [Fixture.topic]

@@ -67,7 +67,7 @@ struct SimulatorTests {
             let app = try register()
             #expect(throws: SimulatorError.tooManyDeviceTokens(countMax: 104)) { try register() }
             // The token of a removed device is kept.
-            #expect(simulator.removeDevice(try #require(simulator.device(of: app.token)?.identifier)))
+            #expect(simulator.removeDevice(try #require(simulator.device(of: app.token)?.id)))
             #expect(throws: SimulatorError.tooManyDeviceTokens(countMax: 104)) { try register() }
             simulator.reset()
             _ = try register()
@@ -131,7 +131,7 @@ struct SimulatorTests {
         tls.versionMax = .tls1_2
         tls.cipherList = "ECDHE-ECDSA-AES128-GCM-SHA256"
         let configuration = try SimulatorConfiguration(tls: tls)
-        #expect(configuration.push.versionMax == .tls1_3)
+        #expect(configuration.http2.versionMax == .tls1_3)
         var old = try authority.makeClientTLS(topic: Fixture.topic)
         old.versionMax = .tls1_2
         old.cipherList = "ECDHE-ECDSA-AES256-GCM-SHA384"

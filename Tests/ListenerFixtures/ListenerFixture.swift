@@ -80,7 +80,7 @@ package enum ListenerFixture {
         _ body: @escaping @Sendable (Listener, Int) async throws -> Value
     ) async throws -> Value {
         try await Listener(try configuration ?? Self.configuration(), backend: backend).withRunning { listener in
-            let port = try await listener.boundAddress.port ?? 0
+            let port = try await listener.boundAddress.port
             return try await body(listener, port)
         }
     }

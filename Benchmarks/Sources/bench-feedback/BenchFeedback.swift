@@ -21,7 +21,7 @@ struct BenchFeedback: AsyncParsableCommand {
         var configuration = FeedbackListenerConfiguration(identity: identity, clientTrust: .file(self.trust))
         configuration.port = 0
         try await Listener(configuration, store: RandomStore(count: self.count)).withRunning { listener in
-            print(try await listener.boundAddress.port ?? 0)
+            print(try await listener.boundAddress.port)
             fflush(nil)
             try await Task.sleep(for: .seconds(3600))
         }

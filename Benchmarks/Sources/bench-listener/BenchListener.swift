@@ -29,7 +29,7 @@ struct BenchListener: AsyncParsableCommand {
         configuration.shutdownTimeout = .seconds(5)
         let backend = TakingBackend()
         try await Listener(configuration, backend: backend).withRunning { listener in
-            print(try await listener.boundAddress.port ?? 0)
+            print(try await listener.boundAddress.port)
             fflush(nil)
             await backend.waitForClose()
         }

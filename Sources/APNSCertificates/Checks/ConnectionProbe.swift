@@ -66,7 +66,7 @@ package struct ConnectionProbe: Sendable {
 
     /// How long to wait after the handshake: with TLS 1.3, a service rejects a client certificate then, and Apple's
     /// gateway closed the connection without an alert.
-    private static let refusalDurationMax = TimeAmount.seconds(2)
+    private static let refusalTimeout = TimeAmount.seconds(2)
 
     /// Connects, and reports the result in findings.
     package func findings(now: Int64, warningDayCount: Int64) async -> [CertificateFinding] {
@@ -91,7 +91,7 @@ package struct ConnectionProbe: Sendable {
         let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
         let ended = eventLoop.makePromise(of: Result.self)
         return try await eventLoop.flatSubmit {
-            let bound = NIOLoopBound(ProbeHandler(ended, patience: Self.refusalDurationMax), eventLoop: eventLoop)
+            let bound = NIOLoopBound(ProbeHandler(ended, patience: Self.refusalTimeout), eventLoop: eventLoop)
             opener.open(
                 on: eventLoop,
                 adopt: { _ in },
@@ -254,7 +254,7 @@ extension ConnectionProbe {
             self.tls.identity == nil
             ? "; no client certificate was given"
             : "; the server asked for the client certificate and did not refuse it within "
-                + "\(Self.refusalDurationMax.nanoseconds / 1_000_000_000) s"
+                + "\(Self.refusalTimeout.nanoseconds / 1_000_000_000) s"
         return text + "; \(certificate.dayCountLeft(at: now).counted("day")) left"
     }
 

@@ -156,7 +156,7 @@ public final class PushGateway: Sendable {
 
     private func reportPorts() async {
         do {
-            let port = try await self.listener.boundAddress.port ?? 0
+            let port = try await self.listener.boundAddress.port
             self.bound.succeed(Ports(port: port, feedbackPort: try await self.feedbackListener?.boundAddress.port))
         } catch {
             self.bound.fail(error)

@@ -9,7 +9,7 @@ enum TopicCheck {
     ///
     /// - Throws: one line with what a topic is.
     static func check(_ topic: String?) throws {
-        guard let topic, !PushServerConfiguration.isTopic(topic) else { return }
+        guard let topic, !HTTP2ListenerConfiguration.isTopic(topic) else { return }
         throw ValidationError(
             "invalid value '\(topic)' for --topic; expected a bundle identifier such as com.example.app"
         )

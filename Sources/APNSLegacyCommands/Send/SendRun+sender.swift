@@ -42,7 +42,7 @@ extension SendRun {
         var options = HTTP2BatchOptions(requests: RequestRules(topic: self.topic(tls.identity)))
         if let type = command.http2.pushType { options.requests.pushType = .fixed(type) }
         options.invalidTokenRunCountMax = delivery.stopAfterInvalidTokens
-        options.tryCountMax = delivery.giveUpAfter
+        options.sendCountMax = delivery.giveUpAfter
         options.drainTimeout = command.http2.answerTimeout.duration
         return try BatchSender(http2: configuration, options, monitor: self.monitor, logger: self.logger)
     }

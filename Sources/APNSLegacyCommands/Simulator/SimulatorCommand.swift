@@ -127,7 +127,7 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
                 try self.control.announce(line, announcement)
                 console.emit("Certificates and keys are in \(folder). Press Ctrl-C to stop.")
                 for fault in simulator.faults {
-                    if let warning = fault.warning { console.emit(.warning("fault \(fault.identifier): \(warning)")) }
+                    if let warning = fault.warning { console.emit(.warning("fault \(fault.id): \(warning)")) }
                 }
                 console.emit("To see what arrives, open \(self.control.address(port: controlPort))")
                 manager.report(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
@@ -273,7 +273,7 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
         }
         var configuration = try SimulatorConfiguration(tls: self.certificates.tls(server, trust: set.trust))
         // HTTP/2 requires TLS 1.2 (RFC 9113, 9.2).
-        configuration.push.versionMin = max(configuration.push.versionMin, .tls1_2)
+        configuration.http2.versionMin = max(configuration.http2.versionMin, .tls1_2)
         configuration.environment = self.app.environment
         configuration.tokenKey = set.tokenKey
         // The counts are not shown here, and a million tokens would need more memory than the record.
@@ -293,10 +293,10 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
         // A test service must stop quickly.
         configuration.listener.shutdownTimeout = Self.shutdownTimeout
         configuration.feedback.shutdownTimeout = Self.shutdownTimeout
-        configuration.push.shutdownTimeout = Self.shutdownTimeout
-        configuration.push.host = self.listeners.host
-        configuration.push.port = self.listeners.http2Port
-        configuration.push.tokenKeys = [
+        configuration.http2.shutdownTimeout = Self.shutdownTimeout
+        configuration.http2.host = self.listeners.host
+        configuration.http2.port = self.listeners.http2Port
+        configuration.http2.tokenKeys = [
             self.app.keyId: .init(
                 key: try set.signer.publicKey,
                 teamID: self.app.teamId,

@@ -133,12 +133,12 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         configuration.connectionRateLimit?.blockDuration = self.connectionBlock.duration
         configuration.deviceRateLimit = self.deviceLimit?.limit
         configuration.revokedFingerprints = Set(self.revokedFingerprints)
-        configuration.push.idleTimeout = self.idleTimeout.duration
-        configuration.push.tokenRenewalIntervalMin = self.tokenRenewalInterval?.duration
-        configuration.push.requiresRawSignature = self.strictTokenSignature
-        configuration.push.limitsStreamsUntilSuccess = self.limitStreams
-        configuration.push.limitsStreamsAfterRejection = self.limitStreams
-        configuration.push.requiresApplicationProtocol = self.requireAlpn
+        configuration.http2.idleTimeout = self.idleTimeout.duration
+        configuration.http2.tokenRenewalIntervalMin = self.tokenRenewalInterval?.duration
+        configuration.http2.requiresRawSignature = self.strictTokenSignature
+        configuration.http2.limitsStreamsUntilSuccess = self.limitStreams
+        configuration.http2.limitsStreamsAfterRejection = self.limitStreams
+        configuration.http2.requiresApplicationProtocol = self.requireAlpn
     }
 }
 

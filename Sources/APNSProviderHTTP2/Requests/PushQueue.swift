@@ -301,7 +301,7 @@ struct RequestSource: Sendable {
     let notifications: any NotificationSource
     let classifier: ResponseClassifier
     /// The maximum number of attempts for a notification that the service postpones.
-    let tryCountMax: Int
+    let sendCountMax: Int
     /// How a notification is converted to a request.
     private let requests: RequestRules
     private let configuration: HTTP2Configuration
@@ -313,7 +313,7 @@ struct RequestSource: Sendable {
         self.requests = options.requests
         self.configuration = configuration
         self.drainTimeout = options.drainTimeout
-        self.tryCountMax = options.tryCountMax
+        self.sendCountMax = options.sendCountMax
         self.classifier = ResponseClassifier(invalidTokenRunCountMax: options.invalidTokenRunCountMax)
     }
 

@@ -61,13 +61,13 @@ public struct PushRequest: Sendable {
     }
 
     /// The maximum length of ``collapseID``, in bytes.
-    public static let collapseIdentifierByteCountMax = 64
+    public static let collapseIDByteCountMax = 64
 
     /// The problem of the request, checked before it is sent.
     func problem(payloadByteCountMax: Int) -> DeliveryOutcome.InvalidReason? {
         if let problem = self.payload.lengthProblem(limit: payloadByteCountMax) ?? self.fault { return problem }
         if let collapse = self.collapseID {
-            guard collapse.utf8.count <= Self.collapseIdentifierByteCountMax, Self.isFieldValue(collapse) else {
+            guard collapse.utf8.count <= Self.collapseIDByteCountMax, Self.isFieldValue(collapse) else {
                 return .collapseID
             }
         }

@@ -130,10 +130,10 @@ public struct RetryRules: Hashable, Sendable {
     public init() {}
 
     /// The rules of a client, and, if the service may postpone notifications, of a batch.
-    init(_ configuration: HTTP2Configuration, tryCountMax: Int = 1) {
+    init(_ configuration: HTTP2Configuration, sendCountMax: Int = 1) {
         self.budget = .seconds(Int64.max)
         self.backoff.first = configuration.backoff.first
-        self.failureCountMax = tryCountMax
+        self.failureCountMax = sendCountMax
         self.omitsHeaders = false
         self.resendsAtOnce = false
         self.attemptCountMax = configuration.attemptCountMax

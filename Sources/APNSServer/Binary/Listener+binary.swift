@@ -39,7 +39,11 @@ extension Listener {
     ///
     /// It has an effect only for the binary protocol.
     ///
-    /// - Returns: completes when those connections accept nothing more.
+    /// It returns when those connections accept nothing more.
+    ///
     /// - SeeAlso: ``DeliveryConnection/isAdmitted(_:)``.
-    public func readmit() -> EventLoopFuture<Void> { self.send(BinaryConnectionHandler.Readmission()) }
+    public func readmit() async { try? await self.beginReadmission().get() }
+
+    /// Begins to do what ``readmit()`` does.
+    package func beginReadmission() -> EventLoopFuture<Void> { self.send(BinaryConnectionHandler.Readmission()) }
 }

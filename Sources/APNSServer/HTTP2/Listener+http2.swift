@@ -20,7 +20,7 @@ extension Listener {
     ///    they permit the topic;
     /// 3. device token and payload: both are present; the device token has 1 to 100 bytes in hexadecimal digits; the
     /// payload
-    ///    is not too long, and is a JSON object if ``PushServerConfiguration/payloadCheck`` is set;
+    ///    is not too long, and is a JSON object if ``HTTP2ListenerConfiguration/payloadCheck`` is set;
     /// 4. the checks of ``PushService/handle(_:)``, such as the device.
     ///
     /// On graceful shutdown it sends GOAWAY, and responds to open requests.
@@ -31,7 +31,7 @@ extension Listener {
     ///   - eventLoopGroup: the event loops; by default NIO's singleton.
     ///   - logger: receives connections and refusals, at debug level.
     public convenience init(
-        _ configuration: PushServerConfiguration,
+        _ configuration: HTTP2ListenerConfiguration,
         service: any PushService,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
@@ -55,7 +55,7 @@ extension Listener {
         self.init(configuration.listener, parts, eventLoopGroup: eventLoopGroup, logger: logger)
     }
 
-    private static func frameHandler(_ configuration: PushServerConfiguration) -> NIOHTTP2Handler {
+    private static func frameHandler(_ configuration: HTTP2ListenerConfiguration) -> NIOHTTP2Handler {
         var connection = NIOHTTP2Handler.ConnectionConfiguration()
         connection.initialSettings = [
             HTTP2Setting(parameter: .maxConcurrentStreams, value: configuration.streamCountFirst),

@@ -38,7 +38,7 @@ final class ProviderTokenValidator: Sendable {
     /// The claims of a token with a valid signature.
     private struct Claims {
         var keyID: String
-        var key: PushServerConfiguration.TokenKey
+        var key: HTTP2ListenerConfiguration.TokenKey
         var teamID: String
         var times: Times
     }
@@ -49,13 +49,13 @@ final class ProviderTokenValidator: Sendable {
     /// The age in seconds at which a token is no longer accepted.
     private static let ageMax: Int64 = 60 * 60
 
-    private let keys: [String: PushServerConfiguration.TokenKey]
+    private let keys: [String: HTTP2ListenerConfiguration.TokenKey]
     private let environment: PushEnvironment?
     private let requiresRawSignature: Bool
     private let renewalIntervalMin: Int64?
     private let renewals: ProviderTokenRenewals
 
-    init(_ configuration: PushServerConfiguration) {
+    init(_ configuration: HTTP2ListenerConfiguration) {
         self.keys = configuration.tokenKeys
         self.environment = configuration.environment
         self.requiresRawSignature = configuration.requiresRawSignature

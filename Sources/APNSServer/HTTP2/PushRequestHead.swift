@@ -17,7 +17,7 @@ struct PushRequestHead: Equatable {
     var collapseID: String?
     var authorization: String?
 
-    private static let collapseIdentifierByteCountMax = 64
+    private static let collapseIDByteCountMax = 64
     private static let pathPrefix = "/3/device/"
     /// Apple's paths for broadcasts and their channels.
     private static let broadcastPathPrefixes = ["/4/broadcasts/", "/1/apps/"]
@@ -65,14 +65,14 @@ struct PushRequestHead: Equatable {
         guard let topic else {
             throw PushRefusal(.missingTopic, "there is no apns-topic, and no certificate for a single topic")
         }
-        guard PushServerConfiguration.isTopic(topic) else {
+        guard HTTP2ListenerConfiguration.isTopic(topic) else {
             throw PushRefusal(.badTopic, "apns-topic is not 1 to 255 letters, digits, hyphens, periods and underscores")
         }
         let collapse = values["apns-collapse-id"]
-        guard (collapse?.utf8.count ?? 0) <= self.collapseIdentifierByteCountMax else {
+        guard (collapse?.utf8.count ?? 0) <= self.collapseIDByteCountMax else {
             throw PushRefusal(
                 .badCollapseId,
-                "apns-collapse-id has more than \(self.collapseIdentifierByteCountMax) bytes"
+                "apns-collapse-id has more than \(self.collapseIDByteCountMax) bytes"
             )
         }
         let priority = values["apns-priority"]

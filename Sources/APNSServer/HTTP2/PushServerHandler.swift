@@ -39,7 +39,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     private let connection: Listener.Connection
-    private let configuration: PushServerConfiguration
+    private let configuration: HTTP2ListenerConfiguration
     private let service: any PushService
     private let validator: ProviderTokenValidator
     private(set) var context: ChannelHandlerContext?
@@ -74,7 +74,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     init(
         _ connection: Listener.Connection,
-        _ configuration: PushServerConfiguration,
+        _ configuration: HTTP2ListenerConfiguration,
         service: any PushService,
         validator: ProviderTokenValidator
     ) {
@@ -269,7 +269,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         if let refusal = result.refusal { return refusal }
         let key = self.memory.keyID.flatMap { self.configuration.tokenKeys[$0] }
         guard key?.allows(topic) == true else { return PushRefusal(.topicDisallowed, "the key is not for this topic") }
-        guard PushServerConfiguration.has(topic, self.configuration.environment) else {
+        guard HTTP2ListenerConfiguration.has(topic, self.configuration.environment) else {
             return PushRefusal(.topicDisallowed, "passes exist only in production")
         }
         return nil
@@ -508,7 +508,7 @@ struct CertificateCredentials {
     init(
         _ certificate: TLSCertificate,
         intermediates: [TLSCertificate],
-        _ configuration: PushServerConfiguration
+        _ configuration: HTTP2ListenerConfiguration
     ) {
         self.certificate = certificate
         self.intermediates = intermediates
@@ -519,7 +519,7 @@ struct CertificateCredentials {
     /// Returns why the certificate does not permit a request.
     ///
     /// It is checked per request, since it may be revoked.
-    func problem(topic: String, pushType: PushType?, _ configuration: PushServerConfiguration) -> PushRefusal? {
+    func problem(topic: String, pushType: PushType?, _ configuration: HTTP2ListenerConfiguration) -> PushRefusal? {
         if self.topics.isEmpty { return PushRefusal(.badCertificate, "the certificate names no topic") }
         if configuration.isRevoked(self.certificate, self.intermediates) {
             return PushRefusal(.badCertificate, "the certificate is revoked or fails verification")
@@ -531,7 +531,7 @@ struct CertificateCredentials {
         guard self.topics.contains(topic) else {
             return PushRefusal(.topicDisallowed, "the certificate is not for this topic")
         }
-        guard PushServerConfiguration.has(topic, configuration.environment) else {
+        guard HTTP2ListenerConfiguration.has(topic, configuration.environment) else {
             return PushRefusal(.badCertificateEnvironment, "passes exist only in production")
         }
         return nil

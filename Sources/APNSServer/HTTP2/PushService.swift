@@ -53,7 +53,7 @@ public enum PushReply: Hashable, Sendable {
 public struct InboundPush: Sendable {
     /// The device token.
     public var token: DeviceToken
-    /// The JSON text; parsed only by ``PushServerConfiguration/payloadCheck``.
+    /// The JSON text; parsed only by ``HTTP2ListenerConfiguration/payloadCheck``.
     public var payload: ByteBuffer
     /// The topic of the header, otherwise of the certificate.
     public var topic: String
@@ -67,7 +67,7 @@ public struct InboundPush: Sendable {
     public var collapseID: String?
     /// The identifier of the request: the client's, or a new one.
     public var apnsID: PushIdentifier
-    /// The value of `apns-unique-id`; `nil` if ``PushServerConfiguration/addsUniqueID`` is `false`.
+    /// The value of `apns-unique-id`; `nil` if ``HTTP2ListenerConfiguration/addsUniqueID`` is `false`.
     public var apnsUniqueID: PushIdentifier?
     /// The format of the signature of the provider token; `nil` for a client with a certificate.
     public var tokenSignature: ES256SignatureFormat?

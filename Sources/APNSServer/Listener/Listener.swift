@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import APNSTransport
+public import APNSTransport
 import Logging
 import NIOConcurrencyHelpers
-public import NIOCore
+package import NIOCore
 import NIOPosix
 public import OpenSSLTLS
 
@@ -86,10 +86,18 @@ public final class Listener: Sendable {
         self.stopped.succeed(())
     }
 
-    /// The address of the listener, once it listens.
+    /// The address of the listener, once it listens: an IP address, and the port that it has.
     ///
     /// - Throws: ``ServerError`` if it fails to listen.
-    public var boundAddress: SocketAddress {
+    public var boundAddress: Endpoint {
+        get async throws {
+            let address = try await self.socketAddress
+            return Endpoint(host: address.ipAddress ?? self.configuration.host, port: address.port ?? 0)
+        }
+    }
+
+    /// The same for SwiftNIO.
+    package var socketAddress: SocketAddress {
         get async throws { try await self.bound.futureResult.get() }
     }
 

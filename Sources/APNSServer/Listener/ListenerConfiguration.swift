@@ -52,7 +52,7 @@ public struct ListenerConfiguration: Sendable {
     /// Over HTTP/2, where a provider token may follow later, only connections in the TLS handshake count.
     ///
     /// `nil`, the default, for a quarter of ``connectionCountMax``, so that no client can lock out all others.
-    public var unauthenticatedCountMaxPerAddress: Int?
+    public var unauthenticatedPerAddressCountMax: Int?
 
     /// The time limit of a handshake; by default 10 seconds.
     public var handshakeTimeout = ListenerConfiguration.handshakeTimeoutDefault
@@ -85,7 +85,7 @@ public struct ListenerConfiguration: Sendable {
         self.port = port
     }
 
-    var unauthenticatedCountMax: Int { self.unauthenticatedCountMaxPerAddress ?? max(1, self.connectionCountMax / 4) }
+    var unauthenticatedCountMax: Int { self.unauthenticatedPerAddressCountMax ?? max(1, self.connectionCountMax / 4) }
 
     /// Applies a TLS configuration.
     ///

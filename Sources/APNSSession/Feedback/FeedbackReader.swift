@@ -18,7 +18,7 @@ public struct FeedbackReader: Sendable {
     /// rejected the client; later, it is a failed connection.
     ///
     /// A gateway that rejects a certificate does so immediately.
-    public static let refusalDurationMax = Duration.seconds(5)
+    public static let refusalTimeout = Duration.seconds(5)
 
     private enum State: Hashable, Sendable {
         case reading(silentSince: Duration)
@@ -132,7 +132,7 @@ public struct FeedbackReader: Sendable {
     /// - Returns: the next step.
     public mutating func truncated(now: Duration) -> FeedbackStep {
         guard self.scanner.byteCount == 0 else { return self.end(self.requiresCloseNotify ? .failed : .closed) }
-        return self.end(now < self.startedAt + Self.refusalDurationMax ? .refused : .failed)
+        return self.end(now < self.startedAt + Self.refusalTimeout ? .refused : .failed)
     }
 
     /// The connection failed; everything received before has been processed.

@@ -244,7 +244,7 @@ final class DeviceRegistry: Sendable {
             let device = state.table.device(of: token)
             guard device?.isOnline != false else { return nil }
             return KnownTokens.Entry(
-                device: device?.identifier,
+                device: device?.id,
                 countIndex: state.counts.index(of: token),
                 tokenKey: token.recordKey
             )
@@ -281,7 +281,7 @@ final class DeviceRegistry: Sendable {
         return self.state.withLockedValue { state in
             state.statistics.rejectedCount += 1
             let recorded = self.recorder.receive(notification) { notification in
-                notification.device = notification.token.flatMap { state.table.device(of: $0)?.identifier }
+                notification.device = notification.token.flatMap { state.table.device(of: $0)?.id }
             }
             self.notify(recorded)
             return recorded

@@ -129,20 +129,20 @@ struct DeviceTable {
     /// Returns the device with its identifier, and the changes of notifications stored for apps that it no longer has.
     mutating func register(_ device: SimulatedDevice) -> (device: SimulatedDevice, changes: [DeliveryChange]) {
         var device = device
-        if device.identifier.isEmpty {
+        if device.id.isEmpty {
             let known = device.apps.lazy.compactMap { [places] in places[Key($0)]?.device }.first
             if let known, let before = self.byIdentifier[known] {
                 // Apps that are not listed stay unchanged.
-                device.identifier = known
+                device.id = known
                 for app in before.apps where !device.apps.contains(where: { $0.topic == app.topic }) {
                     device.apps.append(app)
                 }
             } else {
-                device.identifier = self.makeIdentifier()
+                device.id = self.makeIdentifier()
             }
         }
         var changes: [DeliveryChange] = []
-        let before = self.byIdentifier[device.identifier]?.apps ?? []
+        let before = self.byIdentifier[device.id]?.apps ?? []
         for app in before {
             self.places[Key(app)] = nil
             if !device.apps.contains(where: { Key($0) == Key(app) }) {
@@ -151,9 +151,9 @@ struct DeviceTable {
         }
         for index in device.apps.indices {
             let app = device.apps[index]
-            changes += self.moveFromOtherDevice(app, device.identifier)
+            changes += self.moveFromOtherDevice(app, device.id)
             let key = Key(app)
-            self.places[key] = Place(device: device.identifier, topic: app.topic)
+            self.places[key] = Place(device: device.id, topic: app.topic)
             self.retired[key] = nil
             // The cache stays valid for unchanged apps.
             let isUnchanged = before.contains { Key($0) == key && $0.removalTimestamp == app.removalTimestamp }
@@ -161,8 +161,8 @@ struct DeviceTable {
             if !isUnchanged { self.failures[key] = nil }
             device.apps[index].storedNotificationNumber = nil
         }
-        self.byIdentifier[device.identifier] = device
-        _ = self.number(of: device.identifier)
+        self.byIdentifier[device.id] = device
+        _ = self.number(of: device.id)
         return (self.withStored(device), changes)
     }
 
@@ -295,7 +295,7 @@ struct DeviceTable {
             return .tooManyApps(countMax: SimulatedDevice.appCountMax)
         }
         let isKnown = device.apps.allSatisfy { self.places[Key($0)] != nil }
-        let isNamed = device.identifier.isEmpty || self.byIdentifier[device.identifier] != nil
+        let isNamed = device.id.isEmpty || self.byIdentifier[device.id] != nil
         return self.isFull && !(isKnown && isNamed) ? .tooManyDeviceTokens(countMax: self.tokenCountMax) : nil
     }
 
@@ -452,15 +452,15 @@ struct DeviceTable {
         let device = place.flatMap { self.byIdentifier[$0.device] }
         if self.retired[key] != nil || device?.apps.first(where: { Key($0) == key })?.removalTimestamp != nil {
             self.fail(key)
-            return (.appRemoved, device?.identifier, [])
+            return (.appRemoved, device?.id, [])
         }
-        guard let device, !device.isOnline else { return (.delivered(at: now), device?.identifier, []) }
+        guard let device, !device.isOnline else { return (.delivered(at: now), device?.id, []) }
         // A single attempt without storage.
-        guard !notification.expiry.isOver(now) else { return (.discarded, device.identifier, []) }
+        guard !notification.expiry.isOver(now) else { return (.discarded, device.id, []) }
         let isOver = self.stored[key]?.expiry.isOver(now) ?? false
         let changes = self.removeStored(key, isOver ? .expired : .replaced)
         self.stored[key] = Stored(number: notification.number, expiry: notification.expiry)
-        return (.stored, device.identifier, changes)
+        return (.stored, device.id, changes)
     }
 
     /// Expires stored notifications.
@@ -475,7 +475,7 @@ struct DeviceTable {
     mutating func removeAllStored() -> [SimulatedDevice] {
         let identifiers = Set(self.stored.keys.compactMap { self.places[$0]?.device })
         self.stored = [:]
-        return self.byIdentifier.values.filter { identifiers.contains($0.identifier) }
+        return self.byIdentifier.values.filter { identifiers.contains($0.id) }
     }
 
     // MARK: Feedback

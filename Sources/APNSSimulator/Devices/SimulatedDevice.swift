@@ -8,7 +8,7 @@ public struct SimulatedDevice: Hashable, Sendable {
     public static let appCountMax = 100
 
     /// The identifier, such as `device-1`; empty until registration if none was given.
-    public var identifier: String
+    public var id: String
 
     /// Whether it is online; by default it is.
     ///
@@ -21,11 +21,11 @@ public struct SimulatedDevice: Hashable, Sendable {
     /// Creates a device.
     ///
     /// - Parameters:
-    ///   - identifier: the identifier; by default registration assigns one.
+    ///   - id: the identifier; by default registration assigns one.
     ///   - isOnline: whether it is online.
     ///   - apps: the apps.
-    public init(_ identifier: String = "", isOnline: Bool = true, apps: [SimulatedApp] = []) {
-        self.identifier = identifier
+    public init(_ id: String = "", isOnline: Bool = true, apps: [SimulatedApp] = []) {
+        self.id = id
         self.isOnline = isOnline
         self.apps = apps
     }

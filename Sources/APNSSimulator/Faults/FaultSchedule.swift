@@ -56,7 +56,7 @@ final class FaultSchedule: Sendable {
         mutating func append(_ planned: PlannedFault, messageCount: UInt64) {
             self.lastIdentifier += 1
             var fault = ScheduledFault(
-                identifier: self.lastIdentifier,
+                id: self.lastIdentifier,
                 fault: planned.fault,
                 isEnabled: planned.isEnabled
             )
@@ -99,7 +99,7 @@ final class FaultSchedule: Sendable {
                     $0.listeners.isSuperset(of: listeners) && $0.fault.fault.precludes(each.fault)
                 }
                 if let earlier, self.faults[index].warning == nil {
-                    self.faults[index].warning = "it never occurs: fault \(earlier.fault.identifier) always comes first"
+                    self.faults[index].warning = "it never occurs: fault \(earlier.fault.id) always comes first"
                 }
                 if each.fault.occurrenceCountMax == nil { unlimited.append((each, Set(listeners))) }
             }
@@ -200,7 +200,7 @@ final class FaultSchedule: Sendable {
 
     func setEnabled(_ isEnabled: Bool, _ identifier: Int) -> ScheduledFault? {
         let (index, faults) = self.change { state in
-            let index = state.faults.firstIndex { $0.identifier == identifier }
+            let index = state.faults.firstIndex { $0.id == identifier }
             if let index { state.faults[index].isEnabled = isEnabled }
             return index
         }
@@ -209,7 +209,7 @@ final class FaultSchedule: Sendable {
 
     func remove(_ identifier: Int) -> Bool {
         self.change { state in
-            let index = state.faults.firstIndex { $0.identifier == identifier }
+            let index = state.faults.firstIndex { $0.id == identifier }
             if let index { state.faults.remove(at: index) }
             return index != nil
         }.value
@@ -224,12 +224,12 @@ final class FaultSchedule: Sendable {
             self.revision.advance()
             return (value, before, state.faults)
         }
-        let known = Dictionary(uniqueKeysWithValues: before.map { ($0.identifier, $0) })
-        let left = Set(after.map(\.identifier))
-        for identifier in before.map(\.identifier) where !left.contains(identifier) {
+        let known = Dictionary(uniqueKeysWithValues: before.map { ($0.id, $0) })
+        let left = Set(after.map(\.id))
+        for identifier in before.map(\.id) where !left.contains(identifier) {
             self.onChange?(.faultRemoved(identifier: identifier))
         }
-        for fault in after where fault != known[fault.identifier] { self.onChange?(.fault(fault)) }
+        for fault in after where fault != known[fault.id] { self.onChange?(.fault(fault)) }
         return (value, after)
     }
 
@@ -291,7 +291,7 @@ final class FaultSchedule: Sendable {
                 state.lastApplication += 1
                 let application = FaultApplication(
                     number: state.lastApplication,
-                    fault: state.faults[index].identifier,
+                    fault: state.faults[index].id,
                     effect: fault.effect,
                     timestamp: self.now(),
                     listener: listener,

@@ -18,7 +18,7 @@ package struct PlannedFault: Hashable, Sendable {
 /// A fault of a running simulator, with its occurrences so far.
 public struct ScheduledFault: Hashable, Sendable {
     /// The identifier, from 1; never reused while the simulator runs.
-    public let identifier: Int
+    public let id: Int
 
     /// The fault.
     public let fault: Fault
@@ -41,8 +41,8 @@ public struct ScheduledFault: Hashable, Sendable {
     /// How many notifications have met the conditions of the fault.
     var matchCount: UInt64 = 0
 
-    init(identifier: Int, fault: Fault, isEnabled: Bool) {
-        self.identifier = identifier
+    init(id: Int, fault: Fault, isEnabled: Bool) {
+        self.id = id
         self.fault = fault
         self.isEnabled = isEnabled
     }
@@ -53,7 +53,7 @@ public struct FaultApplication: Hashable, Sendable {
     /// The number of the occurrence at the simulator, from 1.
     public let number: UInt64
 
-    /// The fault's ``ScheduledFault/identifier``.
+    /// The fault's ``ScheduledFault/id``.
     public let fault: Int
 
     /// The effect.

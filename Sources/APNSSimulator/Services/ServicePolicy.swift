@@ -26,22 +26,22 @@ final class ServicePolicy: Sendable {
     /// Restores the initial state: resets rate limits, renewal times of provider tokens, and counts.
     func reset() {
         self.revocations.reset()
-        self.configuration.push.tokenRenewals.reset()
+        self.configuration.http2.tokenRenewals.reset()
         self.connections?.withLockedValue { $0.reset() }
         self.requests?.withLockedValue { $0.reset() }
         self.zeroIdentifierCount.withLockedValue { $0 = self.configuration.zeroIdentifierCount }
     }
 
     /// Applies the rules for certificates to the HTTP/2 listener.
-    func configure(_ push: inout PushServerConfiguration) {
-        push.environment = self.configuration.environment
-        push.isRevoked = { [revocations] in revocations.contains($0, $1) }
+    func configure(_ http2: inout HTTP2ListenerConfiguration) {
+        http2.environment = self.configuration.environment
+        http2.isRevoked = { [revocations] in revocations.contains($0, $1) }
     }
 
     /// Whether a provider may use the service according to its certificate.
     func isTrusted(_ provider: ProviderConnection) -> Bool {
         guard provider.identity.allows(self.configuration.environment),
-            PushServerConfiguration.has(provider.identity.topic ?? "", self.configuration.environment)
+            HTTP2ListenerConfiguration.has(provider.identity.topic ?? "", self.configuration.environment)
         else { return false }
         return provider.certificate.map { !self.revocations.contains($0, provider.intermediates) } ?? true
     }

@@ -75,7 +75,7 @@ struct DeviceRoutes: Sendable {
         var name = identifier
         for topic in topics {
             let app = try self.register(topic, token, environment, on: name)
-            name = name ?? self.simulator.device(of: app.token)?.identifier ?? self.identifier(of: app)
+            name = name ?? self.simulator.device(of: app.token)?.id ?? self.identifier(of: app)
         }
         guard let name, isOnline || self.simulator.setOnline(false, device: name),
             let device = self.simulator.device(name)
@@ -84,7 +84,7 @@ struct DeviceRoutes: Sendable {
     }
 
     private static func check(_ topic: String) throws(ControlError) {
-        guard PushServerConfiguration.isTopic(topic) else {
+        guard HTTP2ListenerConfiguration.isTopic(topic) else {
             throw ControlError(
                 .badRequest,
                 "invalid topic: expected 1 to 255 letters, digits, hyphens, periods and underscores"
@@ -125,7 +125,7 @@ struct DeviceRoutes: Sendable {
 
     /// The device of an app of the other environment, which is not found by its token.
     private func identifier(of app: SimulatedApp) -> String? {
-        self.simulator.devices.first { $0.apps.contains { $0.token == app.token } }?.identifier
+        self.simulator.devices.first { $0.apps.contains { $0.token == app.token } }?.id
     }
 
     private func change(_ request: ControlRequest) async throws -> Response {
@@ -135,13 +135,13 @@ struct DeviceRoutes: Sendable {
         guard let isOnline = try body.boolean("isOnline") else {
             throw ControlError(.badRequest, "no change given; expected isOnline")
         }
-        self.simulator.setOnline(isOnline, device: device.identifier)
+        self.simulator.setOnline(isOnline, device: device.id)
         return try self.answer(self.device(request))
     }
 
     private func remove(_ request: ControlRequest) throws -> Response {
         _ = try request.query([])
-        self.simulator.removeDevice(try self.device(request).identifier)
+        self.simulator.removeDevice(try self.device(request).id)
         return Response(json: "{}")
     }
 
@@ -153,8 +153,8 @@ struct DeviceRoutes: Sendable {
         try Self.check(topic)
         let body = try await request.object(["token", "environment"])
         let (token, environment) = (try body.token("token"), try body.environment("environment"))
-        _ = try self.register(topic, token, environment, on: device.identifier)
-        return self.answer(self.simulator.device(device.identifier) ?? device)
+        _ = try self.register(topic, token, environment, on: device.id)
+        return self.answer(self.simulator.device(device.id) ?? device)
     }
 
     private func uninstall(_ request: ControlRequest) throws -> Response {
@@ -164,16 +164,16 @@ struct DeviceRoutes: Sendable {
         let environment = self.simulator.environment
         let apps = device.apps.filter { $0.topic == topic }
         guard let app = apps.first(where: { $0.environment == environment }) ?? apps.first else {
-            throw ControlError(.notFound, "\(device.identifier) never had the app \(topic)")
+            throw ControlError(.notFound, "\(device.id) never had the app \(topic)")
         }
         guard app.environment == environment else {
             throw ControlError(
                 .conflict,
-                "the app on \(device.identifier) is for \(app.environment), but the simulator is for \(environment)"
+                "the app on \(device.id) is for \(app.environment), but the simulator is for \(environment)"
             )
         }
         guard self.simulator.remove(app.token, at: time) || time == nil else { throw Self.deletedAlready }
-        return self.answer(self.simulator.device(device.identifier) ?? device)
+        return self.answer(self.simulator.device(device.id) ?? device)
     }
 
     /// The error for a time given twice.
@@ -202,7 +202,7 @@ struct DeviceRoutes: Sendable {
         }.first
         guard let (device, app) = found else { return try self.retired(token) }
         var object = app.object
-        object.add("device", device.identifier)
+        object.add("device", device.id)
         object.add("isOnline", device.isOnline)
         return Response(json: object.text)
     }
@@ -275,7 +275,7 @@ extension Simulator {
 extension SimulatedDevice {
     var json: String {
         JSONObject { object in
-            object.add("identifier", self.identifier)
+            object.add("identifier", self.id)
             object.add("isOnline", self.isOnline)
             object.add("apps", elements: self.apps.map(\.object))
         }.text

@@ -104,7 +104,7 @@ struct FaultRoutes: Sendable {
 extension ScheduledFault {
     var json: String {
         var object = JSONObject()
-        object.add("id", self.identifier)
+        object.add("id", self.id)
         object.add("isEnabled", self.isEnabled)
         object.add("occurrenceCount", self.occurrenceCount)
         object.add("warning", self.warning)

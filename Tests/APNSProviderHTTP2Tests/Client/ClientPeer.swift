@@ -113,7 +113,7 @@ enum ClientPeer: CaseIterable, CustomTestStringConvertible {
         configuration.listener.port = port
         return try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { listener in
             let running = Running(
-                port: try await listener.boundAddress.port ?? 0,
+                port: try await listener.boundAddress.port,
                 numbers: { service.requests.map { Self.number($0.token) } },
                 wait: { try await service.wait(requestCount: $0) }
             )

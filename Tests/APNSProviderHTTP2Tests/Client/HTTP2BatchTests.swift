@@ -67,7 +67,7 @@ struct HTTP2BatchTests {
 
     private static var options: HTTP2BatchOptions {
         var options = HTTP2BatchOptions(requests: RequestRules(topic: PushFixture.topic))
-        options.tryCountMax = 3
+        options.sendCountMax = 3
         return options
     }
 
@@ -80,7 +80,7 @@ struct HTTP2BatchTests {
         let configuration = try PushFixture.serverConfiguration()
         try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
             var configuration = try PushFixture.clientConfiguration(
-                port: try await server.boundAddress.port ?? 0
+                port: try await server.boundAddress.port
             )
             change(&configuration)
             try await BatchSender(http2: configuration, Self.options, logger: PushFixture.quiet).run(source)

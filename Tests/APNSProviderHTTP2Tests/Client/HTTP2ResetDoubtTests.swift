@@ -24,7 +24,7 @@ import Testing
         )
         try await listener.withRunning { listener in
             let relay = try WithholdingRelay(
-                gatewayPort: try await listener.boundAddress.port ?? 0,
+                gatewayPort: try await listener.boundAddress.port,
                 byteCount: 20_000,
                 // More than a TLS record, since a part of one is not processed.
                 receiveBufferByteCount: 60_000

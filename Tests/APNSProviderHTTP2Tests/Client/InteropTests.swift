@@ -38,7 +38,7 @@ struct InteropTests {
     private func curl(
         _ options: [String],
         token: String = String(repeating: "d0", count: 32),
-        server change: (inout PushServerConfiguration) throws -> Void = { _ in },
+        server change: (inout HTTP2ListenerConfiguration) throws -> Void = { _ in },
         service: ScriptedService = ScriptedService()
     ) async throws -> String {
         let folder = try Folder()
@@ -47,7 +47,7 @@ struct InteropTests {
         var configuration = try PushFixture.serverConfiguration()
         try change(&configuration)
         return try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
-            let port = try await server.boundAddress.port ?? 0
+            let port = try await server.boundAddress.port
             let options = options.map { $0 == "IDENTITY" ? identity : $0 }
             return try await PeerProgram.output(
                 "curl",

@@ -25,7 +25,7 @@ struct PayloadCheckTests {
             logger: PushFixture.quiet
         )
         .withRunning { server in
-            let port = try await server.boundAddress.port ?? 0
+            let port = try await server.boundAddress.port
             var configuration = PushClientConfiguration.http2(
                 try PushFixture.clientConfiguration(port: port),
                 RequestRules(topic: PushFixture.topic)
@@ -65,7 +65,7 @@ struct PayloadCheckTests {
         )
         .withRunning { server in
             var configuration = PushClientConfiguration.http2(
-                try PushFixture.tokenConfiguration(port: try await server.boundAddress.port ?? 0),
+                try PushFixture.tokenConfiguration(port: try await server.boundAddress.port),
                 RequestRules(topic: PushFixture.topic)
             )
             configuration.payloadChecks = .warnings

@@ -238,7 +238,7 @@ struct PushClientLifeTests {
         configuration.streamCountMax = 2
         let request = try PushFixture.request()
         try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
-            let port = try await server.boundAddress.port ?? 0
+            let port = try await server.boundAddress.port
             let client = try RequestClient(try PushFixture.clientConfiguration(port: port), logger: PushFixture.quiet)
             let running = Task { try await client.run() }
             let outcomes = try await withThrowingTaskGroup(of: DeliveryOutcome.self) { group in

@@ -229,7 +229,7 @@ struct PushClientTests {
     private func reports(
         of count: Int,
         _ service: ScriptedService,
-        server change: (inout PushServerConfiguration) throws -> Void = { _ in }
+        server change: (inout HTTP2ListenerConfiguration) throws -> Void = { _ in }
     ) async throws -> [DeliveryReport] {
         let request = try PushFixture.request()
         return try await PushFixture.withPair(service, server: change) { client in

@@ -86,7 +86,7 @@ import Testing
         }
         let configuration = try PushFixture.serverConfiguration()
         return try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
-            let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: try await server.boundAddress.port ?? 0)
+            let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: try await server.boundAddress.port)
             return try await Self.run(try makeConfiguration(endpoint))
         }
     }
@@ -118,7 +118,7 @@ import Testing
         let service = ScriptedService()
         let configuration = try PushFixture.serverConfiguration()
         try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
-            let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: try await server.boundAddress.port ?? 0)
+            let endpoint = HTTP2Endpoint(host: "127.0.0.1", port: try await server.boundAddress.port)
             let identity = try PushFixture.provider.get().identity
             let trust = try PushFixture.trust()
             try await PushClient.withClient(.http2(endpoint, identity: identity, trust: trust)) { client in

@@ -144,7 +144,7 @@ extension SendScene {
         try ConnectionFaults(faults).configure(&configuration.listener, as: .feedback)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
         return try await Listener(configuration, store: store, logger: logger).withRunning { listener in
-            try await body(try await listener.boundAddress.port ?? 0)
+            try await body(try await listener.boundAddress.port)
         }
     }
 }

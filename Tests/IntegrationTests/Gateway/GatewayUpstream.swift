@@ -67,11 +67,11 @@ final class GatewayUpstream: PushService {
     /// Runs the service with the certificates of a folder, and passes its port to `body`.
     func run<Value: Sendable>(
         _ folder: GatewayProgram.Folder,
-        change: (inout PushServerConfiguration) throws -> Void = { _ in },
+        change: (inout HTTP2ListenerConfiguration) throws -> Void = { _ in },
         _ body: @escaping @Sendable (Int) async throws -> Value
     ) async throws -> Value {
         let trust = TLSTrust.pem(folder.authority.certificatePEM)
-        var configuration = PushServerConfiguration(identity: folder.server.identity, clientTrust: trust)
+        var configuration = HTTP2ListenerConfiguration(identity: folder.server.identity, clientTrust: trust)
         configuration.streamCountMax = self.streamCountMax
         configuration.topics = { certificate in
             self.record.change { record in
@@ -83,7 +83,7 @@ final class GatewayUpstream: PushService {
         try change(&configuration)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
         return try await Listener(configuration, service: self, logger: logger).withRunning { server in
-            try await body(try await server.boundAddress.port ?? 0)
+            try await body(try await server.boundAddress.port)
         }
     }
 

@@ -120,7 +120,7 @@ extension SendScene {
         let key = try scene.write("key.p8", provider.keyPEM)
         let publicKey = try ES256PrivateKey(bytes: provider.keyPEM).publicKey
         let change = { @Sendable (configuration: inout SimulatorConfiguration) in
-            configuration.push.tokenKeys = ["KEY0000001": .init(key: publicKey, teamID: "TEAM000001")]
+            configuration.http2.tokenKeys = ["KEY0000001": .init(key: publicKey, teamID: "TEAM000001")]
         }
         try await SendScene.withGateway(change: change) { simulator in
             let first = ["localhost", "\(simulator.http2Port)", scene.path("ca.pem"), SendScene.token(1)]

@@ -117,7 +117,7 @@ import Testing
         let common = ["send", "--host", "localhost", "--trust", scene.path("ca.pem")] + self.journal()
         let (bad, good) = (common + self.proof(wrong.path), common + self.proof(right.path))
         try await Self.withService(
-            change: { $0.push.tokenKeys = [Self.keyId: .init(key: right.key, teamID: Self.teamId)] },
+            change: { $0.http2.tokenKeys = [Self.keyId: .init(key: right.key, teamID: Self.teamId)] },
             { simulator in
                 let port = ["--port", "\(simulator.http2Port)"]
                 let refused = try await scene.run(bad + port)
@@ -152,7 +152,7 @@ import Testing
         let ends = try SendExitTests.pipe()
         defer { close(ends.writing) }
         let scene = self.scene
-        try await Self.withService(change: { $0.push.clientTrust = .nothing }) { simulator in
+        try await Self.withService(change: { $0.http2.clientTrust = .nothing }) { simulator in
             let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
             let arguments = ["send", "-", "--transport", "http2"] + scene.endpoint(simulator.http2Port)
             let child = try Child(arguments, streams, deadline: 30)

@@ -77,7 +77,7 @@ import Testing
         let scene = self.scene
         let (topic, calls) = (SendScene.topic, SendScene.topic + ".voip")
         let device = SimulatedDevice(token: try DeviceToken(SendScene.token(900)), topic: calls)
-        try await SendScene.withGateway(change: { $0.push.topics = { _ in [topic, calls] } }) { simulator in
+        try await SendScene.withGateway(change: { $0.http2.topics = { _ in [topic, calls] } }) { simulator in
             simulator.register(device)
             for (path, more, code, outcome) in [
                 (path, ["--topic", topic], 0, "accepted"),

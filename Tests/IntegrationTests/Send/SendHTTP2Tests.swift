@@ -175,7 +175,7 @@ import Testing
         let run = try await scene.send(self.arguments(path, ["--give-up-after", "2"]), port: gone)
         #expect(run.ending.code == 69, "\(run.ending) \(run.error)")
         #expect(try scene.results().map(\.outcome) == ["unsent"])
-        try await SendScene.withGateway(change: { $0.push.clientTrust = .nothing }) { simulator in
+        try await SendScene.withGateway(change: { $0.http2.clientTrust = .nothing }) { simulator in
             let arguments = [path, "--transport", "http2", "--give-up-after", "2"]
             let refused = try await scene.send(arguments, port: simulator.http2Port)
             #expect(refused.ending.code == 77, "\(refused.ending) \(refused.error)")

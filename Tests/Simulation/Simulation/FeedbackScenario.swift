@@ -51,7 +51,7 @@ struct FeedbackScenario: Sendable {
         listening.closingPause = Chance.one(of: [.zero, .milliseconds(300)])
         let listener = Listener(listening, store: self.service, logger: Self.quiet)
         try await listener.withRunning { listener in
-            let port = try await listener.boundAddress.port ?? 0
+            let port = try await listener.boundAddress.port
             let machine = Machine("reader", isDamaged: self.isDamaged, self.history)
             for _ in 0..<Chance.number(1...5) {
                 self.service.add(min(Chance.number(0...Chance.one(of: [5, 50, 1000])), simplified.countMax))

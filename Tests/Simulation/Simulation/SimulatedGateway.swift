@@ -93,7 +93,7 @@ final class SimulatedGateway: Sendable {
         listening.inFlightCountMax = self.inFlightCountMax
         let listener = Listener(listening, backend: backend, eventLoopGroup: process.group, logger: Self.quiet)
         try await listener.withRunning { listener in
-            let port = try await listener.boundAddress.port ?? 0
+            let port = try await listener.boundAddress.port
             self.boundPort.withLockedValue { $0 = port }
             while !self.isFinished.withLockedValue({ $0 }) { try await SimulatedTime.pass(.milliseconds(500)) }
         }

@@ -5,7 +5,7 @@ public import OpenSSLTLS
 
 /// The address, admission rules and behavior of a server of the HTTP/2 provider API.
 @dynamicMemberLookup
-@safe public struct PushServerConfiguration: Sendable {
+@safe public struct HTTP2ListenerConfiguration: Sendable {
     /// The address, admission rules and limits; also available as properties of this type.
     public var listener: ListenerConfiguration
 
@@ -164,7 +164,7 @@ public import OpenSSLTLS
     var streamCountFirst: Int { self.limitsStreamsUntilSuccess ? 1 : self.streamCountMax }
 }
 
-extension PushServerConfiguration: CustomStringConvertible, CustomReflectable {
+extension HTTP2ListenerConfiguration: CustomStringConvertible, CustomReflectable {
     /// The protocol and the address, in one line.
     public var description: String { "listener of HTTP/2 on \(self.listener)" }
 
