@@ -151,9 +151,14 @@ let package = Package(
         .testTarget(
             name: "APNSTestingTests",
             dependencies: [
-                "APNSProvider", "APNSProviderHTTP2", "APNSTesting", "ListenerFixtures",
+                "APNSProvider", "APNSProviderHTTP2", "APNSTestKit", "APNSTesting", "ListenerFixtures",
+                .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "Hummingbird", package: "hummingbird", condition: commandLine),
                 .product(name: "InMemoryTracing", package: "swift-distributed-tracing", condition: tracing),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
                 .product(name: "Tracing", package: "swift-distributed-tracing", condition: tracing),
             ],
             swiftSettings: settings

@@ -34,6 +34,7 @@ import Testing
 
     @Test(arguments: [
         ("FramesWithoutNIO", "APNSWire/APNSWire.docc/Frames-without-SwiftNIO.md", 5),
+        ("EchoOverTLS", "OpenSSLTLS/OpenSSLTLS.docc/TLS-in-a-channel.md", 2),
         ("TestWithoutApple", "APNSTestKit/APNSTestKit.docc/Testing-a-provider.md", 6),
         ("WritePayloads", "APNSPayload/APNSPayload.docc/Writing-payloads.md", 10),
     ])
