@@ -31,6 +31,9 @@ struct Materials: Sendable {
     }
 }
 
+/// What a seed runs.
+enum Scenario: String, CaseIterable { case client, gateway, batch, feedback }
+
 /// One seed.
 final class Run: Sendable {
     private let seed: UInt64
@@ -57,11 +60,13 @@ final class Run: Sendable {
         let (history, materials) = (self.history, self.materials)
         Task.detached {
             do {
-                switch Chance.number(0...3) {
-                case 0: try await ClientScenario(materials, history).run()
-                case 1: try await GatewayScenario(materials, history).run()
-                case 2: try await BatchScenario(materials, history).run()
-                default: try await FeedbackScenario(materials, history).run()
+                let scenario = Chance.one(of: Scenario.allCases)
+                switch scenario {
+                case _ where scenarioWanted.map { $0 != scenario } == true: break
+                case .client: try await ClientScenario(materials, history).run()
+                case .gateway: try await GatewayScenario(materials, history).run()
+                case .batch: try await BatchScenario(materials, history).run()
+                case .feedback: try await FeedbackScenario(materials, history).run()
                 }
             } catch {
                 history.fail("the scenario failed: \(error)")

@@ -3,6 +3,7 @@
 // Runs scenarios, each from a seed and in a process of its own.
 //
 //     Simulation [--first N] [--count N] [--seconds N] [--failures N]   runs many seeds, and prints those that fail
+//     Simulation --scenario NAME ...                                    passes over those of the other scenarios
 //     Simulation --seed N                                               runs one, simplifies it if it fails, and prints
 //                                                                       its history
 
@@ -20,9 +21,16 @@ var seconds = Int64.max
 var failureCountMax = Int.max
 var single: UInt64?
 var arguments = CommandLine.arguments.dropFirst()
+/// The scenario that is run; `nil` for all.
+nonisolated(unsafe) var scenarioWanted: Scenario?
 while let option = arguments.popFirst() {
+    if option == "--scenario", let scenario = arguments.first.flatMap(Scenario.init) {
+        scenarioWanted = scenario
+        arguments.removeFirst()
+        continue
+    }
     guard let value = arguments.popFirst(), let number = UInt64(value) else {
-        print("usage: Simulation [--first N] [--count N] [--seconds N] [--failures N] [--seed N]")
+        print("usage: Simulation [--first N] [--count N] [--seconds N] [--failures N] [--scenario NAME] [--seed N]")
         exit(64)
     }
     switch option {
