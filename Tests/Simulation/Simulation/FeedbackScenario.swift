@@ -38,7 +38,8 @@ struct FeedbackScenario: Sendable {
 
     /// After this time, the service has no failures: the machine's clock may be hours behind.
     static let lastTime = Int(wallSeconds) - 18_000
-    static let times = (Self.lastTime - 2000)...Self.lastTime
+    /// A time of a failure or registration; they are often equal.
+    static func time() -> Int { Self.lastTime - 20 * Chance.number(0...100) }
 
     func run() async throws {
         var listening = FeedbackListenerConfiguration(
@@ -224,7 +225,7 @@ private final class FeedbackService: FeedbackStore {
         self.state.withLockedValue { state in
             for _ in 0..<count {
                 guard let token = try? DeviceToken(number: Chance.number(0...Application.rowCount * 2)) else { return }
-                let time = UInt32(Chance.number(FeedbackScenario.times))
+                let time = UInt32(FeedbackScenario.time())
                 state.listed[token] = max(time, state.listed[token] ?? 0)
                 state.failures[token, default: []].insert(Int64(time))
             }
@@ -297,7 +298,7 @@ private final class Application: Sendable {
     /// Registers some devices, unless they have registered later.
     private func register(_ queue: DatabaseQueue, _ process: Machine.Process) throws {
         for _ in 0..<Chance.number(0...5) {
-            let (number, time) = (Chance.number(0...Self.rowCount - 1), Chance.number(FeedbackScenario.times))
+            let (number, time) = (Chance.number(0...Self.rowCount - 1), FeedbackScenario.time())
             try queue.write { database in
                 try database.execute(
                     sql: """

@@ -65,7 +65,9 @@ struct GatewayScenario: Sendable {
             }
             let machine = Machine("gateway", self.history)
             let gateway = SimulatedGateway(self.materials, servicePort: simulator.http2Port)
-            let troubles = Chance.one(of: [[Machine.Trouble.none], [.death], [.disk], Machine.Trouble.allCases])
+            let troubles = Chance.one(of: [
+                [Machine.Trouble.none], [.death], [.disk], [.diskAndDeath], Machine.Trouble.allCases,
+            ])
             let running = Task { try await gateway.run(on: machine, troubles, self.history) }
             try await self.runProvider(count, try await gateway.port(), simulator.http2Port)
             gateway.finish()

@@ -54,7 +54,7 @@ final class Machine: Sendable {
     }
 
     /// What goes wrong on a machine.
-    enum Trouble: CaseIterable { case none, death, disk }
+    enum Trouble: CaseIterable { case none, death, disk, diskAndDeath }
 
     /// Runs a process until it ends.
     ///
@@ -85,14 +85,12 @@ final class Machine: Sendable {
         while process.isAlive, result.withLockedValue({ $0 == nil }) {
             try await SimulatedTime.pass(Chance.duration(1...500))
         }
+        let isOver = process.isAlive
+        try await end
         sim_set_disk(host, false, 0)
         sim_plan_death(host, false, 0, 0)
-        if process.isAlive, let result = result.withLockedValue({ $0 }) {
-            try await end
-            if process.isAlive { return try result.get() }
-        }
+        if isOver, process.isAlive, let result = result.withLockedValue({ $0 }) { return try result.get() }
         task.cancel()
-        try await end
         self.history.note("the machine begins again")
         self.begin()
         if self.isDamaged, process.hadPowerFailure, Chance.once(in: 2) {
@@ -106,8 +104,11 @@ final class Machine: Sendable {
         switch trouble {
         case .none: break
         case .death where simplified.contains(.deaths): try await self.kill(process)
-        case .disk where simplified.contains(.disks): try await self.disturbDisk(process)
-        case .death, .disk: break
+        case .disk where simplified.contains(.disks): try await self.disturbDisk(process, trouble)
+        case .diskAndDeath where simplified.contains(.disks) && simplified.contains(.deaths):
+            try await self.disturbDisk(process, trouble)
+            try await self.kill(process)
+        case .death, .disk, .diskAndDeath: break
         }
     }
 
@@ -127,12 +128,15 @@ final class Machine: Sendable {
     }
 
     /// Fills the disk for a while, or lets the system fail to write.
-    private func disturbDisk(_ process: Process) async throws {
-        let isFull = Chance.once(in: 2)
+    private func disturbDisk(_ process: Process, _ trouble: Trouble) async throws {
+        // After a death, a process does not know that an earlier fsync() failed.
+        let isFull = trouble == .diskAndDeath || Chance.once(in: 2)
         try await SimulatedTime.pass(Chance.duration(0...Chance.one(of: [0, 10, 1000])))
         self.history.note(isFull ? "the disk is full" : "the disk fails")
         sim_set_disk(process.host, isFull, isFull ? 0 : UInt32(Chance.one(of: [50_000, 300_000])))
         try await SimulatedTime.pass(Chance.duration(1...Chance.one(of: [10, 1000, 60_000])))
+        // It may die meanwhile.
+        guard trouble == .disk else { return }
         sim_set_disk(process.host, false, 0)
         self.history.note("the disk is well again")
     }
