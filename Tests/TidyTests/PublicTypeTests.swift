@@ -102,7 +102,7 @@ enum PublicTypes {
     /// Tests with the tested modules, and sending with feedback.
     private static let snippetsOfTwoTasks = [
         "Snippets/TestWithoutApple.swift", "Snippets/TestYourPushService.swift",
-        "Snippets/CallsOfOtherLibraries.swift",
+        "Snippets/CallsOfOtherLibraries.swift", "Snippets/EchoOverTLS.swift",
     ]
 
     /// The modules of this package that a file imports.
