@@ -124,7 +124,8 @@ struct PurgeApplyCommand: ConsoleCommand, Sendable {
         Examples:
           apns-legacy purge apply --purge-list dead.sqlite --database app.db --dry-run \\
               --table devices --token-column token --registered-column updated_at
-          apns-legacy purge apply --purge-list dead.sqlite --database postgresql://app@db.example.com/app \\
+          apns-legacy purge apply --purge-list dead.sqlite \\
+              --database postgresql://app@db.example.com/app \\
               --table devices --token-column token --registered-column updated_at
           apns-legacy purge apply --purge-list dead.sqlite --sql mysql \\
               --table devices --token-column token --registered-column updated_at
