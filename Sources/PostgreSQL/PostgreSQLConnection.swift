@@ -122,7 +122,7 @@ import Glibc
 
     // MARK: Statements
 
-    /// Runs one statement with parameters in text form; `nil` is NULL. The result is in binary form.
+    /// Runs one statement with parameters in text form, of which `nil` is NULL, and with a result in binary form.
     ///
     /// - Throws: `PostgreSQLError`.
     package func run(_ sql: String, _ parameters: [String?] = []) throws(PostgreSQLError) -> PostgreSQLResult {

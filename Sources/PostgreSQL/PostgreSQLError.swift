@@ -19,7 +19,9 @@ package struct PostgreSQLError: Error, Hashable, Sendable {
     package var kind: Kind
     /// The five characters of the server's code (SQLSTATE); `nil` if the server sent none.
     package var state: String?
-    /// The message in one line. It has no values of parameters; the server's detail, which may, is left out.
+    /// The message in one line.
+    ///
+    /// It has no values of parameters; the server's detail, which may, is left out.
     package var message: String
 
     init(_ kind: Kind, state: String? = nil, _ message: String) {

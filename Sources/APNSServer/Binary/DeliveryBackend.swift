@@ -81,7 +81,7 @@ public protocol DeliveryConnection: AnyObject {
     ///   - ending: the end that the protocol requires.
     ///   - carryOut: must be called once, from any thread, possibly immediately, with the end to carry out. The default
     ///     implementation calls it immediately with `ending`. If its response must not be sent because the provider
-    ///     could not act on it rightly, pass ``APNSSession/GatewayEnding/inDoubt``: without it, an orderly end may tell
+    ///     could not act on it rightly, pass `GatewayEnding.inDoubt`: without it, an orderly end may tell
     ///     the provider that everything was accepted.
     func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (GatewayEnding) -> Void)
 

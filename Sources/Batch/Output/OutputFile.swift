@@ -32,7 +32,9 @@ package final class OutputFile {
     /// Whether some bytes may not be on the disk yet.
     private var isSynchronizationDue = true
 
-    /// Why a synchronization failed. Linux takes what it could not write for written, so later ones would succeed.
+    /// Why a synchronization failed.
+    ///
+    /// Linux takes what it could not write for written, so later ones would succeed.
     private var synchronizationFailure: (any Error)?
 
     /// Opens a file, which is created if missing; `-` is standard output.

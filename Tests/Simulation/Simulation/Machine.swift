@@ -4,7 +4,9 @@ import CSimulatedKernel
 import NIOConcurrencyHelpers
 import NIOPosix
 
-/// A machine with a disk. Its processes are killed, and its power fails; then it begins anew with what survived.
+/// A machine with a disk.
+///
+/// Its processes are killed, and its power fails; then it begins anew with what survived.
 final class Machine: Sendable {
     /// A process of the machine: its event loops and threads, and the folder that is its disk.
     struct Process: Sendable {
