@@ -14,7 +14,6 @@ struct PostgreSQLTokenTable: TokenTableConnection {
     private let columns: PostgreSQLColumns
     private let lockTimeout: Duration
     private let batchRowCountMax: Int
-    private let isDryRun: Bool
     /// The number of rows of the next batch, which decreases if one takes long.
     private var batchRowCount: Int
 
@@ -31,6 +30,8 @@ struct PostgreSQLTokenTable: TokenTableConnection {
     private static let pageRowCount = 10_000
     /// The longest time that a statement waits for a row that the application has locked: other rows stay locked.
     private static let rowLockTimeout = Duration.milliseconds(100)
+    /// The pause between batches, for the server's load: unlike in SQLite, others queue for their locks.
+    private static let pauseDuration = Duration.milliseconds(5)
     /// The longest time of a statement that changes rows.
     private static let changeTimeout = Duration.seconds(5)
 
@@ -47,7 +48,6 @@ struct PostgreSQLTokenTable: TokenTableConnection {
         self.lockTimeout = application.lockTimeout
         self.batchRowCountMax = application.batchRowCountMax
         self.batchRowCount = application.batchRowCountMax
-        self.isDryRun = application.isDryRun
     }
 
     var layout: TokenTableLayout { self.columns.layout }
@@ -128,7 +128,7 @@ struct PostgreSQLTokenTable: TokenTableConnection {
         _ report: inout TokenTableReport
     ) throws(PostgreSQLError) -> Int {
         if let freeSince = self.freeSince {
-            let rest = freeSince + TokenTableLimits.pauseDuration / Self.pauseDivisor - .now
+            let rest = freeSince + Self.pauseDuration - .now
             if rest > .zero { usleep(UInt32(rest / .microseconds(1))) }
         }
         let arrays = (0..<self.layout.comparedCount).map { column in
@@ -155,9 +155,6 @@ struct PostgreSQLTokenTable: TokenTableConnection {
             throw error
         }
     }
-
-    /// Others queue for their locks, so the pause is for the server's load alone.
-    private static let pauseDivisor = 12
 
     /// Chooses the size of the next batch so that rows are not locked for long.
     private mutating func adapt(_ duration: Duration, rowCount: Int) {

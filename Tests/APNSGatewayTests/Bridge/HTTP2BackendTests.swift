@@ -65,6 +65,20 @@ import Testing
         return try await ScriptedProvider.withConnection(port: port, tls: tls, body)
     }
 
+    /// Sends three notifications, of which the first is rejected last, and expects an end after which a provider does
+    /// not take them for accepted.
+    private static func expectDoubt(_ port: Int, _ upstream: ScriptedUpstream, isHalfClosed: Bool) async throws {
+        try await Self.connect(port) {
+            try await $0.send(try Fixture.frames(1...3))
+            try await upstream.wait(count: 3)
+            for number in [2, 3] { upstream.answer(number, ScriptedUpstream.accepted) }
+            if isHalfClosed { try await $0.closeOutput() }
+            upstream.answer(1, ScriptedUpstream.badToken)
+            let end = try await $0.end()
+            #expect(end.bytes == [] && !end.hasCloseNotify)
+        }
+    }
+
     @Test func `notifications become requests for the certificate's topic`() async throws {
         let upstream = ScriptedUpstream()
         try await Self.withGateway(upstream) { port in
@@ -249,15 +263,7 @@ import Testing
         let (upstream, resends) = (ScriptedUpstream { _ in nil }, WalkResendStore(WalkDisk()))
         try await Self.withGateway(upstream, resends: resends, listening: { $0.outcomeTimeout = .milliseconds(300) }) {
             port in
-            try await Self.connect(port) {
-                try await $0.send(try Fixture.frames(1...3))
-                try await upstream.wait(count: 3)
-                for number in [2, 3] { upstream.answer(number, ScriptedUpstream.accepted) }
-                if isHalfClosed { try await $0.closeOutput() }
-                upstream.answer(1, ScriptedUpstream.badToken)
-                let end = try await $0.end()
-                #expect(end.bytes == [] && !end.hasCloseNotify)
-            }
+            try await Self.expectDoubt(port, upstream, isHalfClosed: isHalfClosed)
         }
     }
 
@@ -288,15 +294,7 @@ import Testing
         let (upstream, lines) = (ScriptedUpstream { _ in nil }, LogLines())
         let change: @Sendable (inout BridgeConfiguration) -> Void = { $0.rememberedCountMax = 1 }
         try await Self.withGateway(upstream, logger: lines.logger(.info), change: change) { port in
-            try await Self.connect(port) {
-                try await $0.send(try Fixture.frames(1...3))
-                try await upstream.wait(count: 3)
-                for number in [2, 3] { upstream.answer(number, ScriptedUpstream.accepted) }
-                if isHalfClosed { try await $0.closeOutput() }
-                upstream.answer(1, ScriptedUpstream.badToken)
-                let end = try await $0.end()
-                #expect(end.bytes == [] && !end.hasCloseNotify)
-            }
+            try await Self.expectDoubt(port, upstream, isHalfClosed: isHalfClosed)
         }
         let line = "connection closed without an error response"
         #expect(lines.of(line).count == 1)
