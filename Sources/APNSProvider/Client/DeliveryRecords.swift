@@ -261,6 +261,8 @@ final class OpenBatch<ID: Sendable>: Sendable {
         @usableFromInline var identifiers = Deque<ID?>()
         /// When each of them was sent; empty if no metrics system measures it.
         @usableFromInline var startTimes = Deque<NIODeadline>()
+        /// The `apns-id` of each of them; empty as long as none has one.
+        @usableFromInline var apnsIDs = Deque<PushIdentifier?>()
         @usableFromInline var records = Deque<DeliveryRecord<ID>>()
         /// The result of the sequence.
         @usableFromInline var end: Result<Void, any Error>?
@@ -268,8 +270,8 @@ final class OpenBatch<ID: Sendable>: Sendable {
         @usableFromInline var feeder: CheckedContinuation<Void, Never>?
         /// Receives the outcomes of the notifications, as long as there are any without one.
         @usableFromInline weak var receiver: RecordsReceiver?
-        /// The identifier of the row that waits for room.
-        @usableFromInline var waitingID: ID?
+        /// The identifiers of the row that waits for room.
+        @usableFromInline var waiting: (id: ID, apnsID: PushIdentifier?)?
         /// The key of the notification that waits until the client's queue has room.
         @usableFromInline var unsubmittedKey: UInt64?
         /// Whether the task that reads the records is cancelled: no more notifications are read.
@@ -286,16 +288,38 @@ final class OpenBatch<ID: Sendable>: Sendable {
         /// Reports that a row that waits for room is not sent.
         @inlinable
         mutating func withdrawWaiting() {
-            guard let id = self.waitingID.take() else { return }
-            self.records.append(DeliveryRecord(id: id, report: DeliveryReport(.unsent(.cancelled))))
+            guard let row = self.waiting.take() else { return }
+            var report = DeliveryReport(.unsent(.cancelled))
+            report.apnsID = row.apnsID
+            self.records.append(DeliveryRecord(id: row.id, report: report))
         }
 
         /// Reports that a notification, which no longer waits for room in the client's queue, is not sent.
         mutating func withdrawUnsubmitted() {
             guard let key = self.unsubmittedKey.take() else { return }
             let index = Int(key - self.firstKey)
-            guard let id = self.identifiers[index].take() else { return }
-            self.records.append(DeliveryRecord(id: id, report: DeliveryReport(.unsent(.cancelled))))
+            self.record(index, DeliveryReport(.unsent(.cancelled)))
+            self.identifiers[index] = nil
+        }
+
+        /// Adds the record of a notification, unless it has one.
+        @inlinable
+        mutating func record(_ index: Int, _ report: DeliveryReport) {
+            guard let id = self.identifiers[index] else { return }
+            var record = DeliveryRecord(id: id, report: report)
+            // A report that was made without an answer has none.
+            if !self.apnsIDs.isEmpty, report.apnsID == nil { record.report.apnsID = self.apnsIDs[index] }
+            self.records.append(record)
+        }
+
+        /// Adds a notification without an outcome.
+        @inlinable
+        mutating func append(_ id: ID, _ apnsID: PushIdentifier?) {
+            if apnsID != nil || !self.apnsIDs.isEmpty {
+                while self.apnsIDs.count < self.identifiers.count { self.apnsIDs.append(nil) }
+                self.apnsIDs.append(apnsID)
+            }
+            self.identifiers.append(id)
         }
 
         /// Removes the leading identifiers that have their outcome.
@@ -303,6 +327,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
         mutating func removeFirst(_ count: Int) {
             self.identifiers.removeFirst(count)
             if !self.startTimes.isEmpty { self.startTimes.removeFirst(count) }
+            if !self.apnsIDs.isEmpty { self.apnsIDs.removeFirst(count) }
             self.firstKey += UInt64(count)
         }
     }
@@ -313,6 +338,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
     @usableFromInline let check: PayloadValidator?
     @usableFromInline let readingEnd: ReadingEnd
     @usableFromInline let measuresTime: Bool
+    @usableFromInline let sendsIdentifiers: Bool
     @usableFromInline let state = NIOLockedValueBox(State())
 
     @inlinable
@@ -329,6 +355,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
         self.transport = transport
         self.check = check
         self.measuresTime = transport.measuresTime
+        self.sendsIdentifiers = transport.sendsIdentifiers
     }
 
     // MARK: Reading the sequence
@@ -384,14 +411,15 @@ final class OpenBatch<ID: Sendable>: Sendable {
         do {
             for try await row in rows {
                 // What was read is sent, even if the records are no longer read.
-                var key = self.append(row.id)
+                let apnsID = self.sendsIdentifiers ? row.notification.apnsID : nil
+                var key = self.append(row.id, apnsID)
                 while key == nil {
                     if self.isCancelled {
                         self.wake { $0.withdrawWaiting() }
                         return .rows(.success(()), isCancelled: true)
                     }
                     await self.waitForRoom()
-                    key = self.append(row.id, isWaiting: true)
+                    key = self.append(row.id, apnsID, isWaiting: true)
                 }
                 guard let key else { break }
                 if !self.submit(row.notification, receiver, key) {
@@ -413,15 +441,15 @@ final class OpenBatch<ID: Sendable>: Sendable {
 
     /// Stores an identifier, if there is room or the task is cancelled, and the records are still read.
     @inlinable
-    func append(_ id: ID, isWaiting: Bool = false) -> UInt64? {
+    func append(_ id: ID, _ apnsID: PushIdentifier?, isWaiting: Bool = false) -> UInt64? {
         self.state.withLockedValue { state in
             guard !state.isCancelled, state.openCount < self.openCountMax || Task.isCancelled else {
                 // If it waits already, it may have its record.
-                if !isWaiting { state.waitingID = id }
+                if !isWaiting { state.waiting = (id, apnsID) }
                 return nil
             }
-            state.waitingID = nil
-            state.identifiers.append(id)
+            state.waiting = nil
+            state.append(id, apnsID)
             if self.measuresTime { state.startTimes.append(.now()) }
             return state.firstKey + UInt64(state.identifiers.count) - 1
         }
@@ -511,7 +539,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
             state.withdrawUnsubmitted()
             // The client may still send what it has taken again.
             let report = DeliveryReport(.indeterminate(.cancelled), attempts: 1, isPossibleDuplicate: true)
-            for case let id? in state.identifiers { state.records.append(DeliveryRecord(id: id, report: report)) }
+            for index in state.identifiers.indices { state.record(index, report) }
             state.removeFirst(state.identifiers.count)
             state.withdrawWaiting()
         }
@@ -532,10 +560,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
             let indices = first..<(first + keys.count)
             if !state.startTimes.isEmpty { startTimes = Array(state.startTimes[indices]) }
             if isOfInterest {
-                for index in indices {
-                    guard let id = state.identifiers[index] else { continue }
-                    state.records.append(DeliveryRecord(id: id, report: report))
-                }
+                for index in indices { state.record(index, report) }
             }
             if first == 0 {
                 state.removeFirst(keys.count)

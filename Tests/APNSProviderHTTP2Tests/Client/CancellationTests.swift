@@ -311,4 +311,38 @@ import Testing
             for number in service.numbers() { #expect(kinds[number] != .unsent(.cancelled)) }
         }
     }
+
+    @Test(arguments: ClientPeer.allCases)
+    func `each record of a cancelled sequence has the identifier of its notification`(peer: ClientPeer) async throws {
+        try await peer.withService(isSilent: true) { service in
+            let client = try PushClient(try peer.configuration(port: service.port), logger: PushFixture.quiet)
+            let identifiers = (0..<200).map { $0.isMultiple(of: 3) ? nil : PushIdentifier() }
+            let rows = try identifiers.enumerated().map { number, identifier in
+                // One of them is refused before it is sent.
+                let payload = number == 1 ? "" : #"{"aps":{"alert":"Hello"}}"#
+                var notification = PushNotification(token: try PushFixture.token(number), payload: payload)
+                notification.apnsID = identifier
+                return (id: number, notification: notification)
+            }
+            let reports = NIOLockedValueBox<[Int: DeliveryReport]>([:])
+            let task = Task {
+                for try await record in client.send(rows) {
+                    reports.withLockedValue { $0[record.id] = record.report }
+                }
+            }
+            async let running: Void = client.run()
+            try await service.wait(1)
+            task.cancel()
+            _ = await task.result
+            client.stop()
+            try await running
+            let found = reports.withLockedValue { $0 }
+            #expect(found[2]?.outcome == .indeterminate(.cancelled))
+            // Those without one may have the random one with which they were sent.
+            let others = found.filter { number, report in
+                identifiers[number] != nil && report.apnsID != (peer == .http2 ? identifiers[number] : nil)
+            }
+            #expect(others.isEmpty)
+        }
+    }
 }
