@@ -227,7 +227,8 @@ extension Payload {
         }
         let measure = PayloadMeasure(
             byteCount: bytes.count,
-            minifiedByteCount: bytes.count - scanner.whiteSpaceByteCount
+            minifiedByteCount: bytes.count - scanner.whiteSpaceByteCount,
+            mayHaveOtherPushType: check.mayHaveOtherPushType
         )
         try rules.limit(measure, at: 0)
         return measure

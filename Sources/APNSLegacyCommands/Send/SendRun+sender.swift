@@ -55,6 +55,13 @@ extension SendRun {
         self.command.batch.topic ?? identity.flatMap { ProviderIdentity($0.certificate).topic }
     }
 
+    /// The topic of all notifications over the binary protocol, which has no push type; `nil` if it is not known.
+    func fixedTopic(_ identity: TLSIdentity?) -> FixedTopic? {
+        guard self.command.http2.transport == .binary else { return nil }
+        return (identity.flatMap { ProviderIdentity($0.certificate).topic } ?? self.command.batch.topic)
+            .map { FixedTopic($0) }
+    }
+
     func payloadByteCountMax(_ identity: TLSIdentity?) -> Int {
         if let byteCount = self.command.batch.payloadMax { return byteCount }
         guard self.command.http2.transport == .http2 else { return WireLimits.payloadByteCountMax }

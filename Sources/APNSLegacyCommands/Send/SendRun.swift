@@ -173,14 +173,20 @@ struct SendRun {
         var options = BatchOptions(now: UInt32(clamping: self.environment.now()))
         options.rules = PayloadRules(byteCountMax: self.payloadByteCountMax(identity))
         options.commonPayload = payload
+        options.fixedTopic = self.fixedTopic(identity)
         options.columns = try self.command.batch.columnNames()
         options.ignoresUnknownColumns = self.command.batch.ignoreUnknownColumns
+        let reader: BatchReader
         do {
-            return try BatchReader(format: self.format, options: options)
+            reader = try BatchReader(format: self.format, options: options)
         } catch {
             guard let path = self.command.batch.payload else { throw CommandFailure(.dataError, "--alert: \(error)") }
             throw CommandFailure(.dataError, at: .init(error, in: path), "\(error.kind)")
         }
+        if let path = self.command.batch.payload, let problem = reader.commonProblem {
+            throw CommandFailure(.dataError, at: .init(file: path), "\(problem)")
+        }
+        return reader
     }
 
     /// The format of the batch; `nil` if its first line decides.

@@ -9,6 +9,8 @@ struct PayloadCheck {
     private var passedFailureCount: Int
     /// Why the payload is refused although it is JSON.
     private var refusal: PayloadFailure?
+    /// The known keys of `aps`, one bit for each; `nil` if it was not examined.
+    private var serviceKeys: UInt64?
 
     init(_ rules: borrowing PayloadRules, passedFailureCount: Int = 0) {
         self.checksKnownKeys = rules.checksKnownKeys
@@ -67,7 +69,15 @@ struct PayloadCheck {
             }
             try self.skipValue(of: key, &scanner, enclosedBy: depth + 1)
         }
+        if case .aps = object { self.serviceKeys = seen }
     }
+
+    /// The keys of `aps` without which a payload that has `aps` is of push type `alert` or `background`.
+    private static let pushTypeKeys = [PayloadKey.contentState, .event, .contentChanged]
+        .reduce(0 as UInt64) { $0 | 1 << UInt64($1.rawValue) }
+
+    /// Whether the payload may have another push type than `alert` and `background`.
+    var mayHaveOtherPushType: Bool { self.serviceKeys.map { $0 & Self.pushTypeKeys != 0 } ?? true }
 
     @inline(__always)
     private mutating func skipValue(
@@ -172,7 +182,8 @@ extension JSONScanner {
         let byteCount = self.byteOffset - byteOffset
         return PayloadMeasure(
             byteCount: byteCount,
-            minifiedByteCount: byteCount - (self.whiteSpaceByteCount - whiteSpaceByteCount)
+            minifiedByteCount: byteCount - (self.whiteSpaceByteCount - whiteSpaceByteCount),
+            mayHaveOtherPushType: check.mayHaveOtherPushType
         )
     }
 }

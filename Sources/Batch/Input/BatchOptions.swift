@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSPayload
+package import APNSWire
 
 /// How batch input is read.
 package struct BatchOptions: Sendable {
@@ -17,6 +18,10 @@ package struct BatchOptions: Sendable {
 
     /// The rules for payloads; the default is those of the binary protocol.
     package var rules = PayloadRules.binary
+
+    /// The topic of all notifications, if their push type cannot be sent: a payload of another push type is refused; the
+    /// default is none.
+    package var fixedTopic: FixedTopic?
 
     /// Whether to remove white space from payloads before measuring and sending them; the default is `true`.
     package var minifiesPayload = true

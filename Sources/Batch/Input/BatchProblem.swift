@@ -2,7 +2,7 @@
 
 package import APNSJSON
 package import APNSPayload
-import APNSWire
+package import APNSWire
 
 /// Why a line of a batch or of a list of tokens is skipped, or why the input is refused.
 ///
@@ -45,6 +45,8 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case unpaddedToken
         /// A digit of a token is missing, or there is one too many.
         case oddToken(digitCount: Int)
+        /// The payload has a push type that cannot be sent with the topic of all notifications.
+        case pushType(DeliveryOutcome.InvalidReason)
         /// There is no payload, and no common one.
         case missingPayload
         /// Each column from which the payload of a row is built is empty in it.
@@ -188,6 +190,11 @@ extension BatchProblem.Kind: CustomStringConvertible {
         case .quotedToken: "device token in quotes; remove the quotes (jq writes none with -r)"
         case .unpaddedToken: "device token in base64 without padding; add \"=\" at its end"
         case .oddToken(let count): "invalid device token: \(count) hexadecimal digits, expected an even number"
+        case .pushType(.topicNotForPushType(let type)):
+            "the payload has push type \(type), which the binary protocol cannot send with the topic of the "
+                + "certificate; add --transport http2"
+        case .pushType(let reason):
+            "\(reason), which the binary protocol does not have; add --transport http2 and --push-type"
         case .missingPayload: "missing payload; to share one, add --payload or --alert"
         case .emptyPayloadParts: "missing payload: alert, badge and sound are empty or missing"
         case .invalidBadge: "invalid badge: expected a whole number, 0 or more"

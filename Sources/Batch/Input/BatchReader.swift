@@ -241,6 +241,13 @@ package import APNSWire
             return .record
         }
         guard fields.has(.token) else { return self.bad(.missingToken) }
+        if let measure = fields.payloadMeasure, measure.mayHaveOtherPushType {
+            let first = fields.payloadOffset
+            let payload = unsafe UnsafeRawBufferPointer(rebasing: line[first..<(first + measure.byteCount)])
+            if let problem = unsafe self.pushTypeProblem(payload) {
+                return unsafe self.bad(problem, at: first, in: line)
+            }
+        }
         guard let payload = unsafe self.payload(fields, in: line) else { return self.bad(.missingPayload) }
         unsafe record.payload = unsafe payload
         return .record
@@ -252,6 +259,18 @@ package import APNSWire
         in line: UnsafeRawBufferPointer
     ) -> BatchReadResult {
         self.bad(kind, column: self.isOfDeadTokens ? nil : unsafe line.place(of: byteOffset).column)
+    }
+
+    /// Why the common payload cannot be sent as what it is; `nil` if it can, or there is none.
+    package var commonProblem: BatchProblem.Kind? {
+        unsafe self.common.flatMap { unsafe self.pushTypeProblem(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Why a payload cannot be sent as what it is; `nil` if it can.
+    @inline(never)
+    private func pushTypeProblem(_ payload: UnsafeRawBufferPointer) -> BatchProblem.Kind? {
+        guard let topic = self.options.fixedTopic else { return nil }
+        return unsafe PayloadTraits(payload).problem(for: topic).map { .pushType($0) }
     }
 
     /// The payload in the line if it has no white space to remove, or else a copy without it.
@@ -513,6 +532,7 @@ package import APNSWire
             let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[..<room])
             let payload = unsafe field.hasDoubledQuotes ? field.unquoted(into: target) : field.bytes
             let measure = try unsafe self.measure(payload)
+            if measure.mayHaveOtherPushType, let problem = unsafe self.pushTypeProblem(payload) { throw problem }
             unsafe record.payload =
                 unsafe self.options.minifiesPayload ? self.minified(payload, measure) ?? payload : payload
         case .expiry: record.expiry = try unsafe BatchExpiry.parse(text, now: self.options.now)

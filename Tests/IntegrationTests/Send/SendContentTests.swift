@@ -190,6 +190,48 @@ import Testing
         #expect(without.warned(naming: "1,203", "--results FILE"), "\(without)")
     }
 
+    @Test func `what the binary protocol cannot carry as what it is is invalid`() async throws {
+        let activity = #"{"aps":{"timestamp":1,"event":"update","content-state":{"score":1}}}"#
+        let payloads = [
+            activity, #"{"aps":{"alert":"a","event":"goal"}}"#, #"{"aps":{"content-changed":true}}"#,
+            #"{ "aps" : { "event" : "end", "timestamp" : 5 } }"#, #"{"mdm":"x"}"#, #"{"order":1}"#,
+        ]
+        let lines = payloads.enumerated().map { #"{"token":"\#(SendScene.token($0 + 1))","payload":\#($1)}"# }
+        let rows = payloads.enumerated().map {
+            #"\#(SendScene.token($0 + 1)),"\#($1.replacing(#"""#, with: #""""#))""#
+        }
+        let path = try self.scene.write("a.jsonl", lines.joined(separator: "\n"))
+        let csv = try self.scene.write("a.csv", (["token,payload"] + rows).joined(separator: "\n"))
+        let common = try self.scene.write("activity.json", activity)
+        let tokens = try self.scene.write("tokens.txt", SendScene.token(1))
+        let scene = self.scene
+        try await SendScene.withGateway { simulator in
+            for (count, input) in [(1, path), (2, csv)] {
+                let first = input == csv ? 2 : 1
+                let run = try await scene.send([input, "--results", "-"], port: simulator.gatewayPort)
+                #expect(run.ending.code == 1, "\(run)")
+                let refused = try run.lines.filter { $0.outcome == "invalid" }.sorted { $0.line < $1.line }
+                #expect(refused.map(\.line) == [0, 2, 3, 4].map { first + $0 }, "\(run)")
+                #expect(run.diagnostics.compactMap(\.place?.line) == refused.map(\.line), "\(run)")
+                #expect(run.warned(at: input, line: first, naming: "liveactivity", "--transport http2"), "\(run)")
+                #expect(run.warned(at: input, line: first + 2, naming: "widgets", "--push-type"), "\(run)")
+                #expect(run.warned(at: input, line: first + 4, naming: "mdm"), "\(run)")
+                #expect(try simulator.count(1) == 0 && simulator.count(2) == count && simulator.count(6) == count)
+            }
+            let dryRun = try await scene.send([path, "--dry-run"], port: simulator.gatewayPort)
+            #expect(
+                dryRun.ending.code == 1 && dryRun.diagnostics.compactMap(\.place?.line) == [1, 3, 4, 5],
+                "\(dryRun)"
+            )
+            let all = try await scene.send(["--tokens", tokens, "--payload", common], port: simulator.gatewayPort)
+            #expect(all.ending.code == 65 && all.error.contains("liveactivity"), "\(all)")
+            #expect(try simulator.count(1) == 0)
+        }
+        // Without a certificate, its topic is not known, unless it is an option.
+        let unknown = try await self.scene.run(["send", path, "--dry-run"])
+        #expect(unknown.ending.code == 0, "\(unknown)")
+    }
+
     @Test func `a rejection has the name of its status`() async throws {
         let path = try self.scene.write("a.jsonl", SendScene.line(1_000_000) + SendScene.line(1))
         let scene = self.scene
