@@ -19,8 +19,9 @@ package struct BatchOptions: Sendable {
     /// The rules for payloads; the default is those of the binary protocol.
     package var rules = PayloadRules.binary
 
-    /// The topic of all notifications, if their push type cannot be sent: a payload of another push type is refused; the
-    /// default is none.
+    /// The topic of all notifications, if their push type cannot be sent; the default is none.
+    ///
+    /// A payload of another push type is refused.
     package var fixedTopic: FixedTopic?
 
     /// Whether to remove white space from payloads before measuring and sending them; the default is `true`.
