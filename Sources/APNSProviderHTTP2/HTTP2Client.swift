@@ -82,10 +82,8 @@ extension PushClientConfiguration {
         trust: TLSTrust = .system,
         _ configure: (inout HTTP2Configuration, inout RequestRules) -> Void = { _, _ in }
     ) throws(ProviderError) -> Self {
-        let privateKey: ES256PrivateKey
-        do { privateKey = try ES256PrivateKey(contentsOf: path) } catch { throw .tls(error) }
-        let key = try ProviderTokenKey(key: privateKey, keyID: keyID, teamID: teamID)
-        return .http2(endpoint, providerToken: ProviderTokenSource(key: key), topic: topic, trust: trust, configure)
+        let source = try ProviderTokenSource(p8: path, keyID: keyID, teamID: teamID)
+        return .http2(endpoint, providerToken: source, topic: topic, trust: trust, configure)
     }
 
     /// The HTTP/2 provider API.

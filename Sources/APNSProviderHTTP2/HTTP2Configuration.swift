@@ -110,6 +110,9 @@ public struct HTTP2Configuration: Sendable {
     /// ``onConnectFailure`` was called for another connection; by default `nil`.
     public var onFirstAnswer: (@Sendable () -> Void)?
 
+    /// Whether responses may be as long as a list of channels, instead of a reason.
+    var keepsLongResponses = false
+
     /// Creates a configuration with the defaults and authentication by a certificate.
     ///
     /// - Parameters:

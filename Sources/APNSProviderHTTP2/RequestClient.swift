@@ -92,7 +92,8 @@ package final class RequestClient: Sendable {
         onReport: @escaping @Sendable (DeliveryReport) -> Void
     ) -> SubmissionReceipt {
         let limit = self.configuration.payloadByteCountMax(of: request.pushType)
-        if let problem = request.problem(payloadByteCountMax: limit) {
+        // Those about channels are checked before.
+        if request.channel == nil, let problem = request.problem(payloadByteCountMax: limit) {
             return self.settleLocally(.invalid(problem), onReport)
         }
         let deadline = self.configuration.queueTimeout.map { NIODeadline.now() + TimeAmount($0) } ?? .distantFuture

@@ -60,6 +60,8 @@ struct InvalidCause: Codable {
         case .topic: self.name = "topic"
         case .pushType: self.name = "pushType"
         case .collapseID: self.name = "collapseIdentifier"
+        case .expiry: self.name = "expiry"
+        case .liveActivityMissing: self.name = "liveActivityMissing"
         case .pushTypeUnclear: self.name = "pushTypeUnclear"
         case .topicNotForPushType(let type): (self.name, self.pushType) = ("topicNotForPushType", type)
         case .payload, .other: return nil
@@ -76,6 +78,8 @@ struct InvalidCause: Codable {
         case "topic": return .topic
         case "pushType": return .pushType
         case "collapseIdentifier": return .collapseID
+        case "expiry": return .expiry
+        case "liveActivityMissing": return .liveActivityMissing
         case "pushTypeUnclear": return .pushTypeUnclear
         case "topicNotForPushType": return self.pushType.map { .topicNotForPushType($0) }
         default: return nil

@@ -58,6 +58,10 @@ extension DeliveryOutcome {
         case pushType
         /// The collapse identifier is too long, or not a valid header value of HTTP/2.
         case collapseID
+        /// The expiry is not immediate, although the broadcast channel stores no message.
+        case expiry
+        /// The payload of a broadcast is not of a Live Activity.
+        case liveActivityMissing
         /// The payload fits several push types, of which none is set: it reloads either widgets or controls.
         case pushTypeUnclear
         /// The push type requires other topics than that of the notification, the configuration or the certificate.
@@ -197,6 +201,8 @@ extension DeliveryOutcome.InvalidReason: CustomStringConvertible {
         case .topic: "the topic cannot be sent in a header"
         case .pushType: "the push type cannot be sent in a header"
         case .collapseID: "the collapse identifier is too long, or cannot be sent in a header"
+        case .expiry: "the channel stores no message, so the expiry must be immediate"
+        case .liveActivityMissing: "the payload is not of a Live Activity: aps has no content-state"
         case .pushTypeUnclear: "the payload is for widgets or controls; set the push type"
         case .topicNotForPushType(let type):
             TopicFamily(requiredBy: type).map { "push type \(type) requires a topic that \($0.condition)" }

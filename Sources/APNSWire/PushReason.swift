@@ -71,10 +71,28 @@ public enum PushReason: Hashable, Sendable {
     case serviceUnavailable
     /// 503: the service shuts down.
     case shutdown
+    /// 400: broadcasts are not enabled for the app.
+    case featureNotEnabled
+    /// 400: the request about a broadcast channel does not name it.
+    case missingChannelId
+    /// 400: the identifier of the channel is malformed.
+    case badChannelId
+    /// 400: there is no such channel.
+    case channelNotRegistered
+    /// 400: the body of the request has an unknown key.
+    case badRequestParams
+    /// 400: the body of the request is not JSON.
+    case badRequestPayload
+    /// 400: there is no push type.
+    case missingPushType
+    /// 400: the app has as many channels as it may have.
+    case cannotCreateChannelConfig
+    /// 403: the certificate or the key is not for the app in the path.
+    case topicMismatch
     /// An undocumented reason, as the service wrote it; empty if it wrote none.
     case other(String)
 
-    /// Each documented reason with its text and its status.
+    /// Each reason that is documented for notifications to a device, with its text and its status.
     static let documented: [(reason: PushReason, text: String, status: Int)] = [
         (.badCollapseId, "BadCollapseId", 400), (.badDeviceToken, "BadDeviceToken", 400),
         (.badExpirationDate, "BadExpirationDate", 400), (.badMessageId, "BadMessageId", 400),
@@ -95,17 +113,28 @@ public enum PushReason: Hashable, Sendable {
         (.serviceUnavailable, "ServiceUnavailable", 503), (.shutdown, "Shutdown", 503),
     ]
 
-    /// All reasons that are documented.
+    /// The reasons that are documented only for broadcasts and their channels, with text and status.
+    private static let ofBroadcasts: [(reason: PushReason, text: String, status: Int)] = [
+        (.featureNotEnabled, "FeatureNotEnabled", 400), (.missingChannelId, "MissingChannelId", 400),
+        (.badChannelId, "BadChannelId", 400), (.channelNotRegistered, "ChannelNotRegistered", 400),
+        (.badRequestParams, "BadRequestParams", 400), (.badRequestPayload, "BadRequestPayload", 400),
+        (.missingPushType, "MissingPushType", 400), (.cannotCreateChannelConfig, "CannotCreateChannelConfig", 400),
+        (.topicMismatch, "TopicMismatch", 403),
+    ]
+
+    private static let known = PushReason.documented + PushReason.ofBroadcasts
+
+    /// All reasons that are documented for notifications to a device.
     public static let allDocumented = PushReason.documented.map(\.reason)
 
     private static let byText: [String: PushReason] = {
-        var table = Dictionary(uniqueKeysWithValues: PushReason.documented.map { ($0.text, $0.reason) })
+        var table = Dictionary(uniqueKeysWithValues: PushReason.known.map { ($0.text, $0.reason) })
         // A spelling that the service has also used.
         table["BadEnvironmentKeyInToken"] = .badEnvironmentKeyIdInToken
         return table
     }()
-    private static let texts = Dictionary(uniqueKeysWithValues: PushReason.documented.map { ($0.reason, $0.text) })
-    private static let statuses = Dictionary(uniqueKeysWithValues: PushReason.documented.map { ($0.reason, $0.status) })
+    private static let texts = Dictionary(uniqueKeysWithValues: PushReason.known.map { ($0.reason, $0.text) })
+    private static let statuses = Dictionary(uniqueKeysWithValues: PushReason.known.map { ($0.reason, $0.status) })
 
     /// The maximum length of an undocumented reason, in characters; longer ones are truncated.
     public static let textCountMax = 64

@@ -103,13 +103,15 @@ extension ResponseClass {
             .misconfigured((topic?.utf8.count ?? 0) > Self.topicByteCountMax ? .invalidTopicSize : .missingTopic)
         case .badPriority: .transient(.header(.priority))
         case .invalidPushType: .transient(.header(.pushType))
-        case .badExpirationDate, .badCollapseId, .badMessageId, .duplicateHeaders, .badPath, .methodNotAllowed:
+        case .badExpirationDate, .badCollapseId, .badMessageId, .duplicateHeaders, .badPath, .methodNotAllowed,
+            .missingChannelId, .badChannelId, .channelNotRegistered, .badRequestParams, .badRequestPayload,
+            .missingPushType:
             .requestFault
         case .idleTimeout, .shutdown: .transient(.unprocessed)
         case .expiredProviderToken: .transient(.providerToken)
         case .unrelatedKeyIdInToken: .transient(.connection)
         case .invalidProviderToken, .missingProviderToken, .badCertificate, .badCertificateEnvironment, .forbidden,
-            .badEnvironmentKeyIdInToken:
+            .badEnvironmentKeyIdInToken, .topicMismatch, .featureNotEnabled, .cannotCreateChannelConfig:
             .credentialFault
         // With any other status, it does not prove that the token is dead.
         case .unregistered, .expiredToken: status == 410 ? .dead(since: deadSince) : nil
@@ -149,6 +151,8 @@ extension DeliveryOutcome.InvalidReason {
         case .pushType, .pushTypeUnclear: PushRejection(status: 400, reason: .invalidPushType)
         case .topicNotForPushType: PushRejection(status: 400, reason: .badTopic)
         case .collapseID: PushRejection(status: 400, reason: .badCollapseId)
+        case .expiry: PushRejection(status: 400, reason: .badExpirationDate)
+        case .liveActivityMissing: PushRejection(status: 400, reason: .invalidPushType)
         case .other(let text): PushRejection(status: 400, reason: .other(text))
         }
     }

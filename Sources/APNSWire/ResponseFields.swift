@@ -1,16 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The header fields of a response over HTTP/2 that are passed on to the caller.
+package import NIOCore
+
+/// The header fields of a response over HTTP/2 that are passed on to the caller, and the body if the caller needs it.
 ///
 /// Most responses have none of them, so it is created only for those that do.
+@dynamicMemberLookup
 package final class ResponseFields: Hashable, Sendable {
+    /// The values.
+    package struct Values: Hashable, Sendable {
+        /// The value of `apns-unique-id`, which the service sends in its development environment, and for broadcasts.
+        package var apnsUniqueID: PushIdentifier?
+        /// The value of `retry-after`, if it is a number of seconds.
+        package var retryAfter: Duration?
+        /// The value of `apns-request-id`, in the response to a request about channels.
+        package var apnsRequestID: PushIdentifier?
+        /// The value of `apns-channel-id`, in the response to a request that creates a channel.
+        package var apnsChannelID: String?
+        /// The body of the response to a request about channels.
+        package var body = ByteBuffer()
+
+        package init() {}
+    }
+
     /// The name of such a field.
     package enum Name {
         case apnsUniqueID
         case retryAfter
+        case apnsRequestID
+        case apnsChannelID
 
         private static let uniqueIdentifierText = Array("apns-unique-id".utf8)
         private static let retryAfterText = Array("retry-after".utf8)
+        private static let requestIdentifierText = Array("apns-request-id".utf8)
+        private static let channelIdentifierText = Array("apns-channel-id".utf8)
 
         /// Parses a name, which is in lower case over HTTP/2; `nil` for any other field.
         package init?(_ name: UnsafeBufferPointer<UInt8>) {
@@ -18,43 +41,40 @@ package final class ResponseFields: Hashable, Sendable {
             switch name.count {
             case 14 where unsafe name.elementsEqual(Self.uniqueIdentifierText): self = .apnsUniqueID
             case 11 where unsafe name.elementsEqual(Self.retryAfterText): self = .retryAfter
+            case 15 where unsafe name.elementsEqual(Self.requestIdentifierText): self = .apnsRequestID
+            case 15 where unsafe name.elementsEqual(Self.channelIdentifierText): self = .apnsChannelID
             default: return nil
             }
         }
+
+        /// The maximum length of a value; those of identifiers of channels are not documented.
+        fileprivate var byteCountMax: Int { self == .apnsChannelID ? 1024 : PushIdentifier.characterCount }
     }
 
-    /// The value of `apns-unique-id`, which the service sends in its development environment.
-    package let apnsUniqueID: PushIdentifier?
-    /// The value of `retry-after`, if it is a number of seconds.
-    package let retryAfter: Duration?
+    /// The values.
+    package let values: Values
 
-    /// The maximum length of a value: that of an identifier.
-    private static let byteCountMax = PushIdentifier.characterCount
+    package init(_ values: Values) { self.values = values }
 
-    package init(apnsUniqueID: PushIdentifier? = nil, retryAfter: Duration? = nil) {
-        self.apnsUniqueID = apnsUniqueID
-        self.retryAfter = retryAfter
-    }
+    /// One of the values.
+    package subscript<Value>(dynamicMember path: KeyPath<Values, Value>) -> Value { self.values[keyPath: path] }
 
     /// Adds a field; a value in another form has no effect.
     package convenience init(_ earlier: ResponseFields?, _ name: Name, _ value: UnsafeBufferPointer<UInt8>) {
-        var (identifier, retryAfter) = (earlier?.apnsUniqueID, earlier?.retryAfter)
-        if value.count <= Self.byteCountMax {
+        var values = earlier?.values ?? Values()
+        if value.count <= name.byteCountMax {
             let text = unsafe String(decoding: value, as: UTF8.self)
             switch name {
-            case .apnsUniqueID: identifier = PushIdentifier(text) ?? identifier
-            case .retryAfter: retryAfter = UInt32(text).map { .seconds(Int64($0)) } ?? retryAfter
+            case .apnsUniqueID: values.apnsUniqueID = PushIdentifier(text) ?? values.apnsUniqueID
+            case .retryAfter: values.retryAfter = UInt32(text).map { .seconds(Int64($0)) } ?? values.retryAfter
+            case .apnsRequestID: values.apnsRequestID = PushIdentifier(text) ?? values.apnsRequestID
+            case .apnsChannelID: values.apnsChannelID = text
             }
         }
-        self.init(apnsUniqueID: identifier, retryAfter: retryAfter)
+        self.init(values)
     }
 
-    package static func == (left: ResponseFields, right: ResponseFields) -> Bool {
-        left.apnsUniqueID == right.apnsUniqueID && left.retryAfter == right.retryAfter
-    }
+    package static func == (left: ResponseFields, right: ResponseFields) -> Bool { left.values == right.values }
 
-    package func hash(into hasher: inout Hasher) {
-        hasher.combine(self.apnsUniqueID)
-        hasher.combine(self.retryAfter)
-    }
+    package func hash(into hasher: inout Hasher) { hasher.combine(self.values) }
 }

@@ -27,6 +27,12 @@ import Testing
 
     private static let uniqueIdentifier = PushIdentifier("123E4567-E89B-12D3-A456-42665544000A")
 
+    private static var fields: ResponseFields {
+        var values = ResponseFields.Values()
+        values.apnsUniqueID = Self.uniqueIdentifier
+        return ResponseFields(values)
+    }
+
     /// Handles an answer to a request.
     private static func receive(
         _ rejection: Rejection,
@@ -39,7 +45,7 @@ import Testing
             ResponseClass(rejection, now: .max),
             try Self.rules(tries: tries),
             classifier,
-            ResponseFields(apnsUniqueID: Self.uniqueIdentifier)
+            Self.fields
         )
     }
 

@@ -8,7 +8,6 @@ public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
-import Synchronization
 
 #if ServiceLifecycleSupport
 public import ServiceLifecycle
@@ -90,7 +89,7 @@ public final class PushClient: Sendable {
     /// - Parameter notification: the notification.
     /// - Returns: the outcome, with details.
     public func report(of notification: PushNotification) async -> DeliveryReport {
-        await self.observing(notification) { await self.outcome(of: notification) }
+        await self.observing(notification) { await self.submission(notification).report() }
     }
 
     /// Sends a notification in the same way as ``send(_:)-(PushNotification)``, and waits for its outcome until a
@@ -123,72 +122,16 @@ public final class PushClient: Sendable {
         clock: C = ContinuousClock()
     ) async -> DeliveryReport {
         await self.observing(notification) {
-            await self.outcome(of: notification, deadline: deadline, clock: clock)
+            await self.submission(notification).report(until: deadline, clock: clock)
         }
     }
 
-    private func outcome<C: Clock>(
-        of notification: PushNotification,
-        deadline: C.Instant,
-        clock: C
-    ) async -> DeliveryReport {
-        guard deadline > clock.now else { return DeliveryReport(.unsent(.deadline)) }
-        return await withTaskGroup(of: DeliveryReport?.self) { group in
-            group.addTask { await self.outcome(of: notification) }
-            group.addTask {
-                // Ends early if the report arrives, or the caller is cancelled.
-                try? await clock.sleep(until: deadline, tolerance: nil)
-                return nil
-            }
-            var isOverdue = false
-            for await result in group {
-                if let report = result {
-                    group.cancelAll()
-                    return isOverdue ? report.ended(byDeadlineIn: self.transport.outage) : report
-                }
-                isOverdue = !Task.isCancelled
-                group.cancelAll()
-            }
-            // One of the two tasks returns a report.
-            return DeliveryReport(.indeterminate(nil))
-        }
-    }
-
-    private func outcome(of notification: PushNotification) async -> DeliveryReport {
-        let local = self.check?.outcome(of: notification)
-        while !Task.isCancelled {
-            if let report = await self.outcome(of: notification, local) { return report }
-            await self.transport.waitForRoom()
-        }
-        return DeliveryReport(.unsent(.cancelled))
-    }
-
-    /// Submits a notification and waits for its outcome, or until the task is cancelled; `nil` if there is no room.
-    private func outcome(of notification: PushNotification, _ local: DeliveryOutcome?) async -> DeliveryReport? {
-        let receiver = AwaitedOutcome()
-        return await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                receiver.begin(continuation)
-                let receipt =
-                    local.map { self.transport.settleLocally($0, receiver, key: 0) }
-                    ?? self.transport.submit(notification, receiver, key: 0)
-                switch receipt {
-                case .submitted(let number):
-                    if receiver.isCancelled(afterSubmitting: number) { self.withdraw(receiver, number) }
-                case .full: receiver.end(nil)
-                case .ended(let reason): receiver.end(DeliveryReport(.unsent(reason)))
-                }
-            }
-        } onCancel: {
-            if let number = receiver.cancel() { self.withdraw(receiver, number) }
-        }
-    }
-
-    /// Ends the wait for an outcome: what does not wait in the queue any more may arrive.
-    private func withdraw(_ receiver: AwaitedOutcome, _ number: UInt64) {
-        self.transport.withdraw(receiver, in: number..<(number + 1), .cancelled)
-        // The client may still send it again.
-        receiver.end(DeliveryReport(.indeterminate(.cancelled), attempts: 1, isPossibleDuplicate: true))
+    private func submission(_ notification: PushNotification) -> NotificationSubmission {
+        NotificationSubmission(
+            notification: notification,
+            local: self.check?.outcome(of: notification),
+            transport: self.transport
+        )
     }
 
     /// Sends notifications with identifiers of the caller.
@@ -258,60 +201,23 @@ extension PushClient: CustomStringConvertible, CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// A task that waits for the outcome of one notification, until it has it or is cancelled.
-private final class AwaitedOutcome: SubmissionReceiver {
-    private struct State {
-        /// `nil` before the wait begins and after it has ended.
-        var continuation: CheckedContinuation<DeliveryReport?, Never>?
-        /// `nil` until the notification is submitted.
-        var number: UInt64?
-        var isCancelled = false
+/// A notification whose outcome a task awaits.
+private struct NotificationSubmission: AwaitedSubmission {
+    let notification: PushNotification
+    /// Its outcome if it must not be sent.
+    let local: DeliveryOutcome?
+    let transport: any ClientTransport
+
+    func submit(_ receiver: any SubmissionReceiver) -> SubmissionReceipt {
+        self.local.map { self.transport.settleLocally($0, receiver, key: 0) }
+            ?? self.transport.submit(self.notification, receiver, key: 0)
     }
 
-    private let state = Mutex(State())
-
-    func begin(_ continuation: CheckedContinuation<DeliveryReport?, Never>) {
-        self.state.withLock { $0.continuation = continuation }
+    func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason) {
+        self.transport.withdraw(receiver, in: numbers, reason)
     }
 
-    /// Ends the wait; has no effect if it has ended.
-    func end(_ report: DeliveryReport?) {
-        self.state.withLock { $0.continuation.take() }?.resume(returning: report)
-    }
+    func waitForRoom() async { await self.transport.waitForRoom() }
 
-    func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) { self.end(report) }
-
-    /// Records the number of the notification.
-    ///
-    /// Returns whether the task is already cancelled.
-    func isCancelled(afterSubmitting number: UInt64) -> Bool {
-        self.state.withLock { state in
-            state.number = number
-            return state.isCancelled
-        }
-    }
-
-    /// Records that the task is cancelled.
-    ///
-    /// Returns the number of the notification; `nil` if it is not submitted yet.
-    func cancel() -> UInt64? {
-        self.state.withLock { state in
-            state.isCancelled = true
-            return state.number
-        }
-    }
-}
-
-extension DeliveryReport {
-    /// The report of a wait that was cancelled because of its deadline, possibly during an outage.
-    fileprivate func ended(byDeadlineIn outage: ConnectionFailure?) -> Self {
-        var report = self
-        let reason = outage.map { DeliveryOutcome.Reason.unavailable($0) } ?? .deadline
-        switch self.outcome {
-        case .unsent(.cancelled): report.outcome = .unsent(reason)
-        case .indeterminate(.cancelled): report.outcome = .indeterminate(reason)
-        default: break
-        }
-        return report
-    }
+    var outage: ConnectionFailure? { self.transport.outage }
 }

@@ -115,7 +115,13 @@ struct HTTP2HeaderFields {
         self.values.removeLast(self.values.count - byteCount)
     }
 
-    private mutating func append(_ name: StaticString, _ value: String, isIndexed: Bool) {
+    /// Creates no fields, for one request with fields of its own.
+    init() {
+        (self.pathField, self.pathStart, self.identifierField, self.identifierStart) = (0, 0, 0, 0)
+        (self.commonFieldCount, self.commonByteCount, self.seldomFieldCount, self.seldomByteCount) = (0, 0, 0, 0)
+    }
+
+    mutating func append(_ name: StaticString, _ value: String, isIndexed: Bool) {
         let start = self.values.count
         self.values += value.utf8
         self.fields.append(Field(name: name, value: start..<self.values.count, isIndexed: isIndexed))

@@ -41,6 +41,7 @@ import NIOCore
     /// The `nghttp2_session`.
     private let session: OpaquePointer
     private let eventCountMax: Int
+    private let idleByteCountMax: Int
     private var events = Deque<Event>()
     /// Why nothing more is read and no more requests are written; a GOAWAY frame reports it to the service.
     private(set) var failure: HTTP2Failure?
@@ -99,7 +100,8 @@ import NIOCore
     /// More than twice the number of frames that fit into the input.
     private static let inputEventCountMax = 4096
 
-    init(streamCountMax: Int) {
+    init(streamCountMax: Int, idleByteCountMax: Int = HTTP2Session.idleByteCountMax) {
+        self.idleByteCountMax = idleByteCountMax
         self.eventCountMax = Self.inputEventCountMax + 2 * streamCountMax
         self.requestEndCountMax = streamCountMax
         var session: OpaquePointer?
@@ -151,7 +153,7 @@ import NIOCore
     func receive(_ bytes: ByteBuffer) {
         guard self.failure == nil else { return }
         self.inputByteCount += bytes.readableBytes
-        guard self.inputByteCount <= Self.idleByteCountMax else {
+        guard self.inputByteCount <= self.idleByteCountMax else {
             return self.fail(HTTP2Failure(code: HTTP2Failure.enhanceYourCalm))
         }
         let result = unsafe bytes.withUnsafeReadableBytes { raw in

@@ -48,7 +48,8 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
         self.machine = PushConnectionStateMachine(
             authority: configuration.endpoint.authority,
             streamCountMax: configuration.streamCountMax,
-            startsWithOne: configuration.providerToken != nil
+            startsWithOne: configuration.providerToken != nil,
+            keepsLongResponses: configuration.keepsLongResponses
         )
         self.keepAlive = PushKeepAlive(
             idleDelay: configuration.idlePingDelay,
@@ -225,8 +226,13 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
             self.hasAnswered = true
             self.worker?.answersBegin()
         }
-        if answer.status == 200 { self.hasAccepted = true }
-        self.worker?.answered(push, answer.outcome, answer.fields, on: self)
+        if answer.isSuccess { self.hasAccepted = true }
+        if let channel = push.submission.request.channel {
+            let (outcome, fields) = answer.outcome(channel)
+            self.worker?.answered(push, outcome, fields, on: self)
+        } else {
+            self.worker?.answered(push, answer.outcome, answer.fields, on: self)
+        }
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {

@@ -31,6 +31,8 @@ struct PushConnectionStateMachine<Element> {
 
     private let session: HTTP2Session
     private var headers: HTTP2HeaderFields
+    private let authority: String
+    private let keepsLongResponses: Bool
     /// Incomplete answers by stream; most answers are complete with their first frame.
     private var answers: [UInt32: PushResponse] = [:]
     private var hasFailed = false
@@ -43,8 +45,15 @@ struct PushConnectionStateMachine<Element> {
     /// The number of answers to requests.
     private var answerCount = 0
 
-    init(authority: String, streamCountMax: Int, startsWithOne: Bool) {
-        self.session = HTTP2Session(streamCountMax: streamCountMax)
+    init(authority: String, streamCountMax: Int, startsWithOne: Bool, keepsLongResponses: Bool = false) {
+        // Long responses to all streams are progress, although none may be complete for some time.
+        let idleFactor = keepsLongResponses ? streamCountMax + 1 : 1
+        self.session = HTTP2Session(
+            streamCountMax: streamCountMax,
+            idleByteCountMax: HTTP2Session.idleByteCountMax * idleFactor
+        )
+        self.authority = authority
+        self.keepsLongResponses = keepsLongResponses
         self.headers = HTTP2HeaderFields(authority: authority)
         self.streams = StreamTable(countMax: streamCountMax, startsWithOne: startsWithOne)
     }
@@ -66,8 +75,15 @@ struct PushConnectionStateMachine<Element> {
     mutating func write(_ element: Element, _ request: PushRequest, authorization: String?) -> Bool {
         guard self.room > 0 else { return false }
         let number = self.streams.open(element)
-        self.headers.set(request, authorization: authorization)
-        guard self.session.submit(self.headers, body: request.payload) == number else {
+        let submitted: UInt32?
+        if let channel = request.channel {
+            let fields = HTTP2HeaderFields(request, channel, authority: self.authority, authorization: authorization)
+            submitted = self.session.submit(fields, body: request.payload)
+        } else {
+            self.headers.set(request, authorization: authorization)
+            submitted = self.session.submit(self.headers, body: request.payload)
+        }
+        guard submitted == number else {
             self.streams.withdraw(number)
             self.session.fail(HTTP2Failure(code: HTTP2Failure.internalError))
             return false
@@ -166,18 +182,22 @@ struct PushConnectionStateMachine<Element> {
     ) -> Action? {
         // Many answers consist of only this frame.
         if isEnd, let status, (200...599).contains(status), self.answers.isEmpty {
-            return self.finished(number, PushResponse(status: status, fields))
+            return self.finished(number, self.response(status, fields))
         }
         guard self.streams.waiting[number] != nil else { return nil }
         guard var answer = self.answers[number] else {
             guard let status, (100...599).contains(status) else { return self.refuse(number) }
             // A provisional answer is followed by the final one.
             if status < 200 { return isEnd ? self.refuse(number) : nil }
-            return self.received(number, PushResponse(status: status, fields), isEnd: isEnd)
+            return self.received(number, self.response(status, fields), isEnd: isEnd)
         }
         // Trailers have no effect.
         guard status == nil, answer.count(0) else { return self.refuse(number) }
         return self.received(number, answer, isEnd: isEnd)
+    }
+
+    private func response(_ status: Int, _ fields: ResponseFields?) -> PushResponse {
+        PushResponse(status: status, fields, isLong: self.keepsLongResponses)
     }
 
     private mutating func received(_ number: UInt32, _ byteCount: Int, isEnd: Bool) -> Action? {
@@ -189,7 +209,7 @@ struct PushConnectionStateMachine<Element> {
     private mutating func received(_ number: UInt32, _ answer: PushResponse, isEnd: Bool) -> Action? {
         guard isEnd else {
             self.answers[number] = answer
-            self.streams.answerBegins(number, isSuccess: answer.status == 200)
+            self.streams.answerBegins(number, isSuccess: answer.isSuccess)
             return nil
         }
         self.answers[number] = nil
@@ -197,7 +217,7 @@ struct PushConnectionStateMachine<Element> {
     }
 
     private mutating func finished(_ number: UInt32, _ answer: PushResponse) -> Action? {
-        guard let element = self.streams.answered(number, isSuccess: answer.status == 200) else { return nil }
+        guard let element = self.streams.answered(number, isSuccess: answer.isSuccess) else { return nil }
         self.answerCount &+= 1
         self.session.stopSending(number)
         return .answered(element, answer)
@@ -238,32 +258,49 @@ struct PushResponse {
     let fields: ResponseFields?
     var body = ByteBuffer()
     private var byteCount = 0
+    private let isLong: Bool
 
     /// The maximum number of stored bytes of a body; documented ones have less than 100.
     static let bodyByteCountMax = 4096
 
     /// The maximum length of an answer after its first header fields; a longer one is refused.
     static let byteCountMax = 32_768
+    /// The same for a list of channels.
+    static let longByteCountMax = 786_432
+
     /// The size that each frame counts in addition to its payload, which limits the number of empty frames.
     private static let frameOverhead = 9
 
-    init(status: Int, _ fields: ResponseFields? = nil) {
+    init(status: Int, _ fields: ResponseFields? = nil, isLong: Bool = false) {
         self.status = status
         self.fields = fields
+        self.isLong = isLong
     }
+
+    /// Whether the service did what it was asked to do; only 200 is documented for notifications.
+    var isSuccess: Bool { (200...299).contains(self.status) }
 
     /// Counts a frame of the answer.
     ///
     /// Returns whether the answer is still within its maximum length.
     mutating func count(_ payloadByteCount: Int) -> Bool {
         self.byteCount += payloadByteCount + Self.frameOverhead
-        return self.byteCount <= Self.byteCountMax
+        return self.byteCount <= (self.isLong ? Self.longByteCountMax : Self.byteCountMax)
     }
 
     mutating func append(_ bytes: ByteBuffer) {
         var bytes = bytes
-        let count = min(Self.bodyByteCountMax - self.body.readableBytes, bytes.readableBytes)
+        let countMax = self.isLong ? Self.longByteCountMax : Self.bodyByteCountMax
+        let count = min(countMax - self.body.readableBytes, bytes.readableBytes)
         if let slice = bytes.readSlice(length: count) { self.body.writeImmutableBuffer(slice) }
+    }
+
+    /// The outcome of a request about channels, whose body the caller gets; each operation has a success of its own.
+    func outcome(_ channel: ChannelFields) -> (outcome: DeliveryOutcome, fields: ResponseFields) {
+        var values = self.fields?.values ?? ResponseFields.Values()
+        values.body = self.body
+        let isDone = self.isSuccess && channel.operation != .send
+        return (isDone ? .accepted : self.outcome, ResponseFields(values))
     }
 
     var outcome: DeliveryOutcome {

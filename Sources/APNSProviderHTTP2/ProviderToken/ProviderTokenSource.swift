@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
 public import APNSWire
 import NIOConcurrencyHelpers
 import OpenSSLTLS
@@ -43,6 +44,16 @@ public final class ProviderTokenSource: Sendable {
     package init(key: ProviderTokenKey, seconds: @escaping @Sendable () -> Int64) {
         self.key = key
         self.now = seconds
+    }
+
+    /// Creates a source without a token, with the key of a .p8 file.
+    ///
+    /// - Throws: `ProviderError` of kind `tls` for a file that cannot be read, of kind `configuration` for invalid
+    ///   identifiers.
+    convenience init(p8 path: String, keyID: String, teamID: String) throws(ProviderError) {
+        let key: ES256PrivateKey
+        do { key = try ES256PrivateKey(contentsOf: path) } catch { throw .tls(error) }
+        self.init(key: try ProviderTokenKey(key: key, keyID: keyID, teamID: teamID))
     }
 
     /// The token for a request that is sent now.

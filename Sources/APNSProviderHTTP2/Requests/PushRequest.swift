@@ -35,6 +35,9 @@ public struct PushRequest: Sendable {
     /// Notifications with the same value replace each other on the device; at most 64 bytes; `nil` by default.
     public var collapseID: String?
 
+    /// What a request about broadcast channels has instead of ``token`` and ``topic``; `nil` for a device.
+    var channel: ChannelFields?
+
     /// Why no request could be derived from the notification; `nil` if it could.
     var fault: DeliveryOutcome.InvalidReason?
 
@@ -59,6 +62,20 @@ public struct PushRequest: Sendable {
         self.pushType = pushType
         self.apnsID = apnsID
     }
+
+    /// Creates a request about broadcast channels; with `nil`, its identifier is a random one.
+    init(_ channel: ChannelFields, body: ByteBuffer, id: PushIdentifier?) {
+        self.init(token: Self.noToken, payload: body, pushType: .liveActivity, apnsID: id ?? PushIdentifier())
+        self.channel = channel
+    }
+
+    /// The token of a request about channels, which is never sent.
+    private static let noToken: DeviceToken = {
+        guard let token = try? DeviceToken(bytes: CollectionOfOne(0)) else {
+            preconditionFailure("One byte is a token.")
+        }
+        return token
+    }()
 
     /// The maximum length of ``collapseID``, in bytes.
     public static let collapseIDByteCountMax = 64

@@ -18,7 +18,7 @@ public struct DeliveryReport: Hashable, Sendable {
     /// How long the service took to answer the last attempt; `nil` if it is unknown.
     public var latency: Duration?
 
-    /// The `apns-id` over HTTP/2; `nil` over the binary protocol.
+    /// The `apns-id` over HTTP/2, and the `apns-request-id` of a broadcast; `nil` over the binary protocol.
     ///
     /// If the notification has none, it is the random one with which it was sent, and `nil` if it was never sent, or
     /// after a cancellation or a deadline.
@@ -26,15 +26,14 @@ public struct DeliveryReport: Hashable, Sendable {
 
     /// The last answer's `apns-unique-id`, with which a console of the service finds it; `nil` if there was none.
     ///
-    /// The service sends it over HTTP/2, in its development environment only.
+    /// The service sends it over HTTP/2, in its development environment only, and for broadcasts.
     public var apnsUniqueID: PushIdentifier? {
         get { self.responseFields?.apnsUniqueID }
         set {
             guard newValue != self.apnsUniqueID else { return }
-            self.responseFields = ResponseFields(
-                apnsUniqueID: newValue,
-                retryAfter: self.responseFields?.retryAfter
-            )
+            var values = self.responseFields?.values ?? ResponseFields.Values()
+            values.apnsUniqueID = newValue
+            self.responseFields = ResponseFields(values)
         }
     }
 
