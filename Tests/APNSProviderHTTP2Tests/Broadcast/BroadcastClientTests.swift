@@ -12,8 +12,8 @@ import NIOHTTP2
 import OpenSSLTLS
 import Testing
 
-/// Goal: channels are managed and broadcasts sent with the requests that Apple documents, and what is reported about them
-/// is true.
+/// Goal: channels are managed and broadcasts sent with the requests that Apple documents, and what is reported about
+/// them is true.
 ///
 /// Method: a service that records each header field, and answers by a script.
 @Suite(.timeLimit(.minutes(2))) struct BroadcastClientTests {
