@@ -40,6 +40,52 @@ struct ListenerAdmissionTests {
         #expect(backend.identifiers.isEmpty)
     }
 
+    /// The provider that writes once, closes its side, and takes an orderly end for the acceptance of everything.
+    @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
+    func `a provider that the backend refuses gets no orderly end`(version: TLSVersion) async throws {
+        try await Fixture.withListener(ScriptedBackend(isOpen: false)) { _, port in
+            for writes in [true, false] {
+                let tls = try Fixture.client(version: version)
+                try await ScriptedProvider.withConnection(port: port, tls: tls) {
+                    if writes { $0.push(try Fixture.frames(1...10)) }
+                    try? await $0.closeOutput()
+                    let ending = try await $0.end()
+                    #expect(ending.bytes == [])
+                    #expect(!ending.hasCloseNotify)
+                }
+            }
+        }
+    }
+
+    /// A backend that never decides.
+    private final class UndecidedBackend: DeferredAdmission {
+        let isAsked = ObservedValue(false)
+
+        func admit(_ provider: ProviderConnection) -> Admission { .refused }
+
+        func decide(
+            about provider: ProviderConnection,
+            until closed: EventLoopFuture<Void>
+        ) -> EventLoopFuture<@Sendable () -> Admission> {
+            self.isAsked.change { $0 = true }
+            return closed.map { { .refused } }
+        }
+    }
+
+    @Test func `a shutdown while the backend decides is no orderly end`() async throws {
+        let backend = UndecidedBackend()
+        try await Fixture.withListener(backend) { listener, port in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
+                $0.push(try Fixture.frames(1...10))
+                try await backend.isAsked.wait(until: \.self) { _ in ScriptedBackend.DeadlineExceeded(what: "asked") }
+                listener.stop()
+                let ending = try await $0.end()
+                #expect(ending.bytes == [])
+                #expect(!ending.hasCloseNotify)
+            }
+        }
+    }
+
     @Test func `connections over the limit are closed immediately`() async throws {
         let backend = ScriptedBackend()
         let configuration = try Fixture.configuration { $0.connectionCountMax = 1 }

@@ -27,6 +27,8 @@ final class ScriptedBackend: DeliveryBackend {
     let requiresOrder: Bool
     let observesRefusals: Bool
     let rejectionPolicy: RejectionPolicy
+    /// Whether it admits providers.
+    let isOpen: Bool
     private let state = ObservedValue(State())
     private let outcome: @Sendable (UInt32?) -> DeliveryOutcome?
 
@@ -34,11 +36,13 @@ final class ScriptedBackend: DeliveryBackend {
         requiresOrder: Bool = false,
         observesRefusals: Bool = false,
         rejectionPolicy: RejectionPolicy = .report,
+        isOpen: Bool = true,
         outcome: @escaping @Sendable (_ identifier: UInt32?) -> DeliveryOutcome? = { _ in .accepted }
     ) {
         self.requiresOrder = requiresOrder
         self.observesRefusals = observesRefusals
         self.rejectionPolicy = rejectionPolicy
+        self.isOpen = isOpen
         self.outcome = outcome
     }
 
@@ -48,7 +52,7 @@ final class ScriptedBackend: DeliveryBackend {
 
     func admit(_ provider: ProviderConnection) -> Admission {
         self.note { $0.providers.append(provider) }
-        return .admitted(Connection(backend: self))
+        return self.isOpen ? .admitted(Connection(backend: self)) : .refused
     }
 
     /// Waits until the state meets a condition, for at most 20 seconds.

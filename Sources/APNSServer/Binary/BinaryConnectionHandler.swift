@@ -169,10 +169,7 @@ extension BinaryConnectionHandler {
 
     private func admit(_ context: ChannelHandlerContext) {
         self.remoteAddress = ConnectionAdmission.address(of: context.channel)
-        guard case .handshaking = self.phase, let provider = self.provider else {
-            context.close(promise: nil)
-            return
-        }
+        guard case .handshaking = self.phase, let provider = self.provider else { return self.refuse(context) }
         guard let backend = self.backend as? any DeferredAdmission else {
             return self.admit(provider, self.backend.admit(provider), context)
         }
@@ -204,11 +201,23 @@ extension BinaryConnectionHandler {
             self.watchForIdleness()
             self.watchForOutcomes()
         case .refused:
-            self.phase = .closed
             self.admission.refused()
             self.logger.debug("provider refused", metadata: metadata)
             self.metrics.ended(nil)
-            context.close(promise: nil)
+            self.refuse(context)
+        }
+    }
+
+    /// Resets the connection of a provider that is not admitted.
+    ///
+    /// It may have written already, and would take an orderly end for the acceptance of everything.
+    private func refuse(_ context: ChannelHandlerContext) {
+        self.phase = .closed
+        self.endTimer = self.after(TimeAmount(self.configuration.handshakeTimeout)) { $0.reset($1) }
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        // An empty write completes when everything before it is sent, so that the provider gets its handshake first.
+        context.writeAndFlush(self.wrapOutboundOut(ByteBuffer())).whenComplete { _ in
+            if let context = bound.value.context { bound.value.reset(context) }
         }
     }
 
@@ -398,7 +407,7 @@ extension BinaryConnectionHandler {
         self.pendingEnds = []
         for end in ends { end(self, context) }
         // The rest was discarded, so nothing more can be taken.
-        if !ends.isEmpty, case .receiving = self.phase { context.close(promise: nil) }
+        if !ends.isEmpty, case .receiving = self.phase { self.reset(context) }
     }
 
     /// Periodically checks whether the oldest message has waited too long for its outcome.
@@ -463,7 +472,8 @@ extension BinaryConnectionHandler {
 
     private func shutDown(isAnnounced: Bool, _ context: ChannelHandlerContext) {
         switch self.phase {
-        case .handshaking, .deciding: context.close(promise: nil)
+        // A provider may have written already.
+        case .handshaking, .deciding: self.reset(context)
         case .receiving(let delivery):
             self.recordCloseReason(isAnnounced ? "listener shutting down" : "idle timeout")
             if isAnnounced { self.giveUpInTime() }
@@ -606,7 +616,7 @@ extension BinaryConnectionHandler {
             handler.phase = .draining(delivery)
             handler.recordCloseReason("its end took longer than the time limit of an outcome")
             // An orderly end would tell a provider that has closed its side that everything was accepted.
-            context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
+            handler.reset(context)
         }
     }
 
@@ -637,7 +647,7 @@ extension BinaryConnectionHandler {
             }
         case .reset:
             self.recordCloseReason("reset by the gateway")
-            context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
+            self.reset(context)
         case .hold:
             self.endTimer = self.after(TimeAmount(self.configuration.drainIdleTimeout)) { handler, context in
                 handler.readRest(context)
@@ -702,6 +712,10 @@ extension BinaryConnectionHandler {
         )
         self.isReset = true
         // A reset makes the next write of a provider fail that does not read.
+        self.reset(context)
+    }
+
+    private func reset(_ context: ChannelHandlerContext) {
         context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
     }
 

@@ -31,7 +31,8 @@ extension DeliveryBackend {
 public enum Admission {
     /// The provider's notifications are passed to this object.
     case admitted(any DeliveryConnection)
-    /// The connection is closed immediately, without an error response.
+    /// The connection is reset, without an error response: after an orderly end, a provider would take what it has
+    /// written for accepted.
     case refused
 }
 

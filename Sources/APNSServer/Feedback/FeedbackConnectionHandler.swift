@@ -141,7 +141,9 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
         }
         promise?.succeed(())
         switch self.phase {
-        case .handshaking, .deciding, .ended: context.close(mode: .all, promise: nil)
+        // close_notify would mean an empty list.
+        case .handshaking, .deciding: self.cut(context)
+        case .ended: context.close(mode: .all, promise: nil)
         case .delivered:
             self.endConnection(context)
             if case .ended = self.phase { context.close(mode: .all, promise: nil) }
@@ -152,8 +154,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private func admit(_ context: ChannelHandlerContext) {
         let address = ConnectionAdmission.address(of: context.channel)
         guard case .handshaking = self.phase, let provider = self.connection.provider(at: address) else {
-            context.close(promise: nil)
-            return
+            return self.refuse(context)
         }
         guard let store = self.store as? any DeferredFeedback else {
             return self.admit(provider, address, self.store.open(provider), context)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import Glibc
 import NIOCore
 
@@ -13,6 +14,7 @@ final class FaultReportHandler: ChannelDuplexHandler {
     private var context: ChannelHandlerContext?
     private var report: FaultReport?
     private var isReadingOn = false
+    private var isRefusing = false
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
@@ -34,6 +36,11 @@ final class FaultReportHandler: ChannelDuplexHandler {
             self.isReadingOn = false
             end()
         }
+    }
+
+    /// Ends the connection, which is refused, as a report specifies, instead of with a reset.
+    func refuse(_ report: FaultReport) {
+        (self.report, self.isRefusing) = (report, true)
     }
 
     /// Calls a closure on the connection's event loop after a delay, unless the connection has closed.
@@ -60,5 +67,12 @@ final class FaultReportHandler: ChannelDuplexHandler {
 
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         (self.report?.ending ?? .orderly).end(context, mode: mode, promise: promise)
+    }
+
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        guard self.isRefusing, event is RawCloseHandler.Cut else {
+            return context.triggerUserOutboundEvent(event, promise: promise)
+        }
+        self.close(context: context, mode: .all, promise: promise)
     }
 }

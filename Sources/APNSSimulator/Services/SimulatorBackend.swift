@@ -21,7 +21,7 @@ struct SimulatorBackend: DeliveryBackend {
         guard isInTime, self.policy.isTrusted(provider) else { return .refused }
         let reportHandler = self.faults.reportHandler(of: provider.number)
         if let fault = self.schedule.fault(.admission, at: .binary, connection: provider.number) {
-            reportHandler?.begin(fault.report) {}
+            reportHandler?.refuse(fault.report)
             return .refused
         }
         return .admitted(SimulatorConnection(provider, backend: self, reportHandler: reportHandler))

@@ -60,6 +60,8 @@ struct BatchScenario: Sendable {
                     isComplete = result ?? false
                 } catch {
                     self.history.note("the run failed: \(self.text(error))")
+                    // The user is told to restore it or to begin anew.
+                    if machine.hasLostPower, machine.hasDiskFailed, "\(error)".contains("damaged journal") { return }
                 }
                 trouble.cancel()
                 _ = await trouble.result

@@ -25,6 +25,8 @@ final class Machine: Sendable {
     private struct State {
         var host: CInt = 0
         var lifeCount = 0
+        var hasLostPower = false
+        var hasDiskFailed = false
     }
 
     private let base: String
@@ -45,6 +47,14 @@ final class Machine: Sendable {
 
     /// The folder that is its disk.
     var folder: String { self.state.withLockedValue { "\(self.base)-\($0.lifeCount)" } }
+
+    /// Whether its power has failed, so that bytes of what was written last may be on the disk without those before.
+    var hasLostPower: Bool { self.state.withLockedValue(\.hasLostPower) }
+
+    /// Whether its system has failed to write.
+    ///
+    /// It takes the bytes for written, and the next process cannot know.
+    var hasDiskFailed: Bool { self.state.withLockedValue(\.hasDiskFailed) }
 
     private func begin() {
         self.state.withLockedValue { state in
@@ -94,6 +104,7 @@ final class Machine: Sendable {
         if isOver, process.isAlive, let result = result.withLockedValue({ $0 }) { return try result.get() }
         task.cancel()
         self.history.note("the machine begins again")
+        if process.hadPowerFailure { self.state.withLockedValue { $0.hasLostPower = true } }
         self.begin()
         if self.isDamaged, process.hadPowerFailure, Chance.once(in: 2) {
             let name = String(cString: sim_flip_bit(self.folder))
@@ -135,6 +146,7 @@ final class Machine: Sendable {
         let isFull = trouble == .diskAndDeath || Chance.once(in: 2)
         try await SimulatedTime.pass(Chance.duration(0...Chance.one(of: [0, 10, 1000])))
         self.history.note(isFull ? "the disk is full" : "the disk fails")
+        if !isFull { self.state.withLockedValue { $0.hasDiskFailed = true } }
         sim_set_disk(process.host, isFull, isFull ? 0 : UInt32(Chance.one(of: [50_000, 300_000])))
         try await SimulatedTime.pass(Chance.duration(1...Chance.one(of: [10, 1000, 60_000])))
         // It may die meanwhile.
