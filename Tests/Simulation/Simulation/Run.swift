@@ -18,6 +18,8 @@ struct Materials: Sendable {
     let identity: TLSIdentity
     let serverIdentity: TLSIdentity
     let authorityPEM: [UInt8]
+    /// An authority that issued no provider's certificate.
+    let otherAuthorityPEM: [UInt8]
 
     init() throws {
         let authority = try CertificateAuthority(name: "Simulation")
@@ -28,6 +30,7 @@ struct Materials: Sendable {
         }
         (self.identity, self.serverIdentity) = (identity, serverIdentity)
         self.authorityPEM = authority.certificatePEM
+        self.otherAuthorityPEM = try CertificateAuthority(name: "Other").certificatePEM
     }
 }
 

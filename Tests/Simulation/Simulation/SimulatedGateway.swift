@@ -68,9 +68,11 @@ final class SimulatedGateway: Sendable {
         let store = try SQLiteGatewayStore(path: process.folder + Self.storeName, logger: Self.quiet)
         let upstream = try self.upstream(process.group)
         async let upstreamRun: Void = upstream.run()
+        // Sometimes it is started with a configuration that refuses the provider.
+        let authority = Chance.once(in: 20) ? self.materials.otherAuthorityPEM : self.materials.authorityPEM
         var bridge = BridgeConfiguration(
             name: "shop",
-            admission: AdmissionRule(verifier: try CertificateVerifier(authorities: self.materials.authorityPEM)),
+            admission: AdmissionRule(verifier: try CertificateVerifier(authorities: authority)),
             environment: Self.environment,
             upstream: upstream
         )
