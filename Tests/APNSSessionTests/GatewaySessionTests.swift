@@ -382,6 +382,41 @@ enum GatewayFixture {
         #expect(session.settle(2, .indeterminate(nil)) == .finish(Fixture.ending(nil, at: 2, closing: .reset)))
     }
 
+    @Test func `without an error response, what was not accepted ends with a reset after the provider has closed its side`()
+        throws
+    {
+        // A provider that is never told.
+        var ignoring = Self.ignoring()
+        for number in 1...2 as ClosedRange<UInt32> { _ = ignoring.receive(try Fixture.message(number)) }
+        #expect(ignoring.inputClosed() == .awaitEarlier)
+        #expect(ignoring.settle(2, .unsent(nil)) == .finish(Fixture.ending(nil, at: 2, closing: .reset)))
+        // No identifier that means one message.
+        var simple = GatewaySession()
+        for _ in 1...2 { _ = simple.receive(try Fixture.message(nil, command: .simple)) }
+        #expect(simple.inputClosed() == .awaitEarlier)
+        #expect(simple.settle(2, .unsent(nil)) == .awaitEarlier)
+        #expect(simple.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2, closing: .reset)))
+        // A rejection that command 0 cannot report.
+        var rejected = GatewaySession()
+        _ = rejected.receive(try Fixture.message(nil, command: .simple))
+        #expect(rejected.inputClosed() == .awaitEarlier)
+        let ending = Fixture.ending(nil, at: 1, closing: .reset, untold: .invalidToken)
+        #expect(rejected.settle(1, .rejected(.binary(.invalidToken))) == .finish(ending))
+        // Bytes that are no message.
+        var garbage = try Self.session(inFlight: 1)
+        #expect(garbage.receive(.unknownCommand(9), command: nil) == .awaitEarlier)
+        #expect(garbage.inputClosed() == .awaitEarlier)
+        #expect(garbage.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2, closing: .reset)))
+        // A stop that discarded something, without an identifier that means one message.
+        var stopped = GatewaySession()
+        _ = stopped.receive(try Fixture.message(nil, command: .simple))
+        #expect(stopped.shutDown(isAnnounced: true) == .awaitEarlier)
+        #expect(stopped.inputClosed() == .awaitEarlier)
+        guard case .finish(let end) = stopped.settle(1, .accepted) else { return #expect(Bool(false)) }
+        #expect(end.carriedOut(hasDiscarded: true).closing == .reset)
+        #expect(end.carriedOut(hasDiscarded: false).closing == .orderly)
+    }
+
     @Test func `a service that permits nobody ends the connection like one that is unreachable`() throws {
         var session = try Self.session(inFlight: 3)
         #expect(session.settle(2, .unsent(.notPermitted(ConnectionFailure(.identity, "")))) == .awaitEarlier)

@@ -34,6 +34,8 @@ public struct GatewaySession: ~Copyable {
         case idle
         /// Bytes are no message, which is not reported.
         case silence
+        /// The provider has closed its side, and everything before is accepted.
+        case complete
         /// It is unknown whether a message was accepted, for which there is no status.
         case inDoubt
     }
@@ -196,12 +198,13 @@ extension GatewaySession {
             if let response = self.shutdownResponse(end) { (ending.response, ending.closing) = (response, .hold) }
         case .idle: if self.rejectionPolicy == .report { ending.closing = .orderly }
         case .silence: if self.rejectionPolicy == .report { ending.closing = .drain }
-        case .inDoubt:
-            // An orderly end would tell a provider that has closed its side that everything was accepted.
-            self.state = .closed
-            return ending
+        case .complete: ending.closing = .orderly
+        case .inDoubt: break
         }
-        if end.isInputClosed { ending.closing = .orderly }
+        if end.isInputClosed, ending.closing != .orderly {
+            // Without a response, an orderly end would tell a provider that everything was accepted.
+            ending.closing = ending.response == nil ? .reset : .orderly
+        }
         self.state = ending.closing.readsOn ? .draining(remainingByteCount: self.drainByteCountMax) : .closed
         return ending
     }
@@ -411,7 +414,7 @@ extension GatewaySession {
             self.state = .closed
             return .close
         case .open:
-            self.state = .ending(End(reason: .silence, number: self.window.nextNumber, isInputClosed: true))
+            self.state = .ending(End(reason: .complete, number: self.window.nextNumber, isInputClosed: true))
             return .awaitEarlier
         case .ending(var end):
             end.isInputClosed = true

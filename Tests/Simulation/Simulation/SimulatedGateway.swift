@@ -12,7 +12,7 @@ import NIOCore
 import OpenSSLTLS
 import TokenStore
 
-/// A gateway with its database on a machine; after a death, it begins again on the same port.
+/// A gateway with its database on a machine; after a death or a stop, it begins again on the same port.
 final class SimulatedGateway: Sendable {
     static let storeName = "/gateway.sqlite"
     static let environment = PushEnvironment.sandbox
@@ -23,9 +23,13 @@ final class SimulatedGateway: Sendable {
     private let servicePort: Int
     private let boundPort = NIOLockedValueBox(0)
     private let isFinished = NIOLockedValueBox(false)
+    private let backends = NIOLockedValueBox<[HTTP2Backend]>([])
     private let inFlightCountMax = Chance.one(of: [1, 10, 1000])
     private let streamCountMax = Chance.one(of: [1, 10, 1000])
     private let retries: RetryRules
+    let rejections = Chance.one(of: [RejectionPolicy.report, .report, .ignore])
+    /// Whether it is stopped and started while the provider sends.
+    let isRestarted = Chance.once(in: 3)
 
     init(_ materials: Materials, servicePort: Int) {
         self.materials = materials
@@ -45,6 +49,9 @@ final class SimulatedGateway: Sendable {
         }
     }
 
+    /// The number of notifications that were not delivered, or may not be, and whose provider was not told.
+    var unreportedCount: UInt64 { self.backends.withLockedValue { $0.reduce(0) { $0 + $1.unreportedCount } } }
+
     /// Ends it.
     func finish() { self.isFinished.withLockedValue { $0 = true } }
 
@@ -54,9 +61,9 @@ final class SimulatedGateway: Sendable {
             let isFinished = self.isFinished.withLockedValue { $0 }
             do {
                 let hasEnded: Void? = try await machine.run(isFinished ? .none : Chance.one(of: troubles)) { process in
-                    try await self.run(process)
+                    try await self.run(process, history)
                 }
-                if hasEnded != nil { return }
+                if hasEnded != nil, isFinished { return }
             } catch {
                 history.note("the gateway does not begin")
             }
@@ -64,12 +71,14 @@ final class SimulatedGateway: Sendable {
         }
     }
 
-    private func run(_ process: Machine.Process) async throws {
+    private func run(_ process: Machine.Process, _ history: History) async throws {
         let store = try SQLiteGatewayStore(path: process.folder + Self.storeName, logger: Self.quiet)
         let upstream = try self.upstream(process.group)
         async let upstreamRun: Void = upstream.run()
         // Sometimes it is started with a configuration that refuses the provider.
-        let authority = Chance.once(in: 20) ? self.materials.otherAuthorityPEM : self.materials.authorityPEM
+        let refuses = Chance.once(in: 20)
+        if refuses { history.note("the gateway refuses the provider") }
+        let authority = refuses ? self.materials.otherAuthorityPEM : self.materials.authorityPEM
         var bridge = BridgeConfiguration(
             name: "shop",
             admission: AdmissionRule(verifier: try CertificateVerifier(authorities: authority)),
@@ -80,6 +89,7 @@ final class SimulatedGateway: Sendable {
         // After the default of two minutes, a resend is a new notification.
         bridge.rememberedDuration = .seconds(86_400)
         bridge.retries = self.retries
+        bridge.rejections = self.rejections
         let backend = HTTP2Backend(
             [bridge],
             recorder: store,
@@ -87,6 +97,7 @@ final class SimulatedGateway: Sendable {
             eventLoopGroup: process.group,
             logger: Self.quiet
         )
+        self.backends.withLockedValue { $0.append(backend) }
         var listening = BinaryListenerConfiguration(
             identity: self.materials.serverIdentity,
             clientTrust: self.materials.server.trust
@@ -97,8 +108,12 @@ final class SimulatedGateway: Sendable {
         try await listener.withRunning { listener in
             let port = try await listener.boundAddress.port
             self.boundPort.withLockedValue { $0 = port }
+            if self.isRestarted, Chance.once(in: 2) {
+                return try await SimulatedTime.pass(Chance.duration(0...Chance.one(of: [100, 1000, 20_000])))
+            }
             while !self.isFinished.withLockedValue({ $0 }) { try await SimulatedTime.pass(.milliseconds(500)) }
         }
+        history.note("the gateway has stopped")
         upstream.finish()
         try await upstreamRun
         await store.flush()
