@@ -114,14 +114,14 @@ struct ListenerAdmissionTests {
         }
     }
 
-    @Test func `an idle connection is closed without an error response`() async throws {
+    @Test func `an idle connection is reset without an error response`() async throws {
         let configuration = try Fixture.configuration { $0.idleTimeout = .milliseconds(100) }
         try await Fixture.withListener(ScriptedBackend(), configuration) { _, port in
             try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
                 try await $0.send(try Fixture.frames(1...3))
                 let ending = try await $0.end()
                 #expect(ending.bytes == [])
-                #expect(ending.hasCloseNotify)
+                #expect(!ending.hasCloseNotify)
             }
         }
     }
@@ -146,8 +146,10 @@ struct ListenerAdmissionTests {
                 await services.triggerGracefulShutdown()
                 for identifier in [2, 3, 1] as [UInt32] { backend.settle(identifier, .accepted) }
                 let ending = try await provider.end()
-                #expect(ending.bytes == (isAnnounced && hasMore ? Fixture.response(.shutdown, 3) : []))
-                #expect(ending.hasCloseNotify)
+                let isReported = isAnnounced && hasMore
+                #expect(ending.bytes == (isReported ? Fixture.response(.shutdown, 3) : []))
+                // It may be writing.
+                #expect(ending.hasCloseNotify == isReported)
             }
             try await group.waitForAll()
             #expect(listener.connectionCount == 0)

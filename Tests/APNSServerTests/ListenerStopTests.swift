@@ -56,7 +56,8 @@ struct ListenerStopTests {
                 listener.stop()
                 let ending = try await provider.end()
                 #expect(ending.bytes == [])
-                #expect(ending.hasCloseNotify)
+                // What it writes now may be on its way.
+                #expect(!ending.hasCloseNotify)
                 #expect(backend.current.taken.count == 1000)
             }
         }

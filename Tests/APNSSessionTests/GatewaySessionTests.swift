@@ -45,7 +45,7 @@ enum GatewayFixture {
         GatewayEnding(
             response: status.map { ErrorResponse(status: $0, identifier: identifier) },
             number: number,
-            closing: closing ?? (status == nil ? untold == nil ? .reset : .hold : status == .shutdown ? .hold : .drain),
+            closing: closing ?? (status == nil ? .reset : status == .shutdown ? .hold : .drain),
             status: status == .shutdown ? nil : status ?? untold,
             isStop: isStop
         )
@@ -219,7 +219,7 @@ enum GatewayFixture {
         #expect(session.acceptedCount == 2)
     }
 
-    @Test func `a faulty message of command 0 closes the connection without an answer`() throws {
+    @Test func `a faulty message of command 0 ends with a reset, without an answer`() throws {
         var local = GatewaySession()
         #expect(
             local.receive(try Fixture.message(nil, command: .simple, payload: ""))
@@ -239,11 +239,11 @@ enum GatewayFixture {
         )
     }
 
-    @Test func `an unknown command closes without an answer after earlier messages are settled`() throws {
+    @Test func `an unknown command ends with a reset after earlier messages are settled`() throws {
         var session = try Self.session(inFlight: 1)
         #expect(session.receive(WireError.unknownCommand(9), command: nil) == .awaitEarlier)
         #expect(session.receive(WireError.unknownCommand(9), command: nil) == .discard)
-        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2, closing: .drain)))
+        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2)))
     }
 
     @Test func `an invalid frame is reported with its identifier, or with 0 if it has none`() throws {
@@ -347,11 +347,14 @@ enum GatewayFixture {
         #expect(session.shutDown(isAnnounced: true) == .awaitEarlier)
         let ending = Fixture.ending(.shutdown, 101, at: 2, isStop: true)
         #expect(session.settle(1, .accepted) == .finish(ending))
-        #expect(ending.carriedOut(hasDiscarded: true) == ending)
+        #expect(ending.carriedOut(hasDiscarded: true, isInputClosed: true) == ending)
         let silent = Fixture.ending(nil, at: 2, closing: .orderly, isStop: true)
-        #expect(ending.carriedOut(hasDiscarded: false) == silent)
+        #expect(ending.carriedOut(hasDiscarded: false, isInputClosed: true) == silent)
+        // What the provider is writing may be on its way.
+        let reset = Fixture.ending(nil, at: 2, closing: .reset, isStop: true)
+        #expect(ending.carriedOut(hasDiscarded: false, isInputClosed: false) == reset)
         let rejected = Fixture.ending(.invalidToken, 1, at: 1)
-        #expect(rejected.carriedOut(hasDiscarded: false) == rejected)
+        #expect(rejected.carriedOut(hasDiscarded: false, isInputClosed: false) == rejected)
     }
 
     @Test func `a provider that never reads gets a reset instead of status 10, without waiting`() throws {
@@ -382,7 +385,8 @@ enum GatewayFixture {
         #expect(session.settle(2, .indeterminate(nil)) == .finish(Fixture.ending(nil, at: 2, closing: .reset)))
     }
 
-    @Test func `without an error response, what was not accepted ends with a reset after the provider has closed its side`()
+    @Test
+    func `without an error response, what was not accepted ends with a reset after the provider has closed its side`()
         throws
     {
         // A provider that is never told.
@@ -413,8 +417,8 @@ enum GatewayFixture {
         #expect(stopped.shutDown(isAnnounced: true) == .awaitEarlier)
         #expect(stopped.inputClosed() == .awaitEarlier)
         guard case .finish(let end) = stopped.settle(1, .accepted) else { return #expect(Bool(false)) }
-        #expect(end.carriedOut(hasDiscarded: true).closing == .reset)
-        #expect(end.carriedOut(hasDiscarded: false).closing == .orderly)
+        #expect(end.carriedOut(hasDiscarded: true, isInputClosed: true).closing == .reset)
+        #expect(end.carriedOut(hasDiscarded: false, isInputClosed: true).closing == .orderly)
     }
 
     @Test func `a service that permits nobody ends the connection like one that is unreachable`() throws {
@@ -494,7 +498,7 @@ enum GatewayFixture {
         #expect(announced.settle(1, .accepted) == .none)
         #expect(announced.settle(2, .accepted) == .finish(Fixture.ending(.shutdown, 102, at: 3, isStop: true)))
         var silent = try Self.session(inFlight: 0)
-        #expect(silent.shutDown(isAnnounced: false) == .finish(Fixture.ending(nil, at: 1, closing: .orderly)))
+        #expect(silent.shutDown(isAnnounced: false) == .finish(Fixture.ending(nil, at: 1)))
         var rejected = try Self.session(inFlight: 1)
         #expect(rejected.shutDown(isAnnounced: true) == .awaitEarlier)
         #expect(

@@ -114,7 +114,8 @@ import Testing
         while let index = waiting.indices.randomElement(using: &random) {
             if case .finish(let end) = session.settle(UInt64(waiting.remove(at: index) + 1), .accepted) { ending = end }
         }
-        guard let ending = ending?.carriedOut(hasDiscarded: readCount < writtenCount) else { return "no end" }
+        let hasDiscarded = readCount < writtenCount
+        guard let ending = ending?.carriedOut(hasDiscarded: hasDiscarded, isInputClosed: false) else { return "no end" }
         guard let response = rule.response(ending, identifiers) else {
             // Nothing is claimed; where the first one is known, there has to be a response.
             let isClear = client == .fromZeroAndSearches || client == .comparesNumbers

@@ -592,7 +592,7 @@ extension BinaryConnectionHandler {
         // A provider that has just written is probably still writing.
         let hasDiscarded =
             self.dispatcher.hasDiscarded || !self.isQuiet || SocketBytes.unreadCount(of: context.channel) > 0
-        let ending = ending.carriedOut(hasDiscarded: hasDiscarded)
+        let ending = ending.carriedOut(hasDiscarded: hasDiscarded, isInputClosed: self.isInputClosed)
         self.watchEnd(for: delivery)
         let eventLoop = context.eventLoop
         delivery.close(for: ending) { [handler = NIOLoopBound(self, eventLoop: eventLoop)] ending in

@@ -76,14 +76,18 @@ public struct GatewayEnding: Hashable, Sendable {
     /// The ending to carry out, given what the provider wrote after the messages that were taken.
     ///
     /// A stop is no error to a provider that waits for nothing, and some take status 10 for the success of everything
-    /// that they wrote. So the response is sent only if something has to be sent again.
+    /// that they wrote. So the response is sent only if something has to be sent again. What the provider is writing may
+    /// be on its way, and it would take an orderly end for its acceptance, so that the connection is reset unless the
+    /// provider has closed its side.
     ///
-    /// - Parameter hasDiscarded: whether anything was read and discarded, or has arrived and was not read.
+    /// - Parameters:
+    ///   - hasDiscarded: whether anything was read and discarded, or has arrived and was not read.
+    ///   - isInputClosed: whether the provider has closed its side.
     /// - Returns: the ending.
-    public func carriedOut(hasDiscarded: Bool) -> GatewayEnding {
+    public func carriedOut(hasDiscarded: Bool, isInputClosed: Bool) -> GatewayEnding {
         guard self.isStop, !hasDiscarded else { return self }
         var ending = self
-        (ending.response, ending.closing) = (nil, .orderly)
+        (ending.response, ending.closing) = (nil, isInputClosed ? .orderly : .reset)
         return ending
     }
 }

@@ -191,20 +191,16 @@ extension GatewaySession {
         switch end.reason {
         case .fault(let response, let isReported):
             ending.status = response.status
-            (ending.response, ending.closing) = isReported ? (response, .drain) : (nil, .hold)
+            if isReported { (ending.response, ending.closing) = (response, .drain) }
         case .shutdown, .stop:
             guard self.rejectionPolicy == .report else { break }
             if case .stop = end.reason { ending.isStop = true }
             if let response = self.shutdownResponse(end) { (ending.response, ending.closing) = (response, .hold) }
-        case .idle: if self.rejectionPolicy == .report { ending.closing = .orderly }
-        case .silence: if self.rejectionPolicy == .report { ending.closing = .drain }
         case .complete: ending.closing = .orderly
-        case .inDoubt: break
+        // A provider would take an orderly end for the acceptance of everything, also of what is on its way.
+        case .idle, .silence, .inDoubt: break
         }
-        if end.isInputClosed, ending.closing != .orderly {
-            // Without a response, an orderly end would tell a provider that everything was accepted.
-            ending.closing = ending.response == nil ? .reset : .orderly
-        }
+        if end.isInputClosed, ending.response != nil { ending.closing = .orderly }
         self.state = ending.closing.readsOn ? .draining(remainingByteCount: self.drainByteCountMax) : .closed
         return ending
     }
@@ -437,7 +433,7 @@ extension GatewaySession {
     /// Requests the end of the connection after all messages in flight are settled.
     ///
     /// - Parameter isAnnounced: whether to report the stop to the provider, with status 10 and the identifier of the
-    ///   last accepted message, if anything was discarded; see ``GatewayEnding/carriedOut(hasDiscarded:)``.
+    ///   last accepted message, if anything was discarded; see ``GatewayEnding/carriedOut(hasDiscarded:isInputClosed:)``.
     /// - Returns: what to do.
     public mutating func shutDown(isAnnounced: Bool) -> OnShutdown {
         guard case .open = self.state else { return .none }

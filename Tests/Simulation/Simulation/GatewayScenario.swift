@@ -24,7 +24,8 @@ struct GatewayScenario: Sendable {
         self.history = history
     }
 
-    private let arrived = NIOLockedValueBox<[Int: Int]>([:])
+    /// The requests of each notification; one that was not answered may be sent again.
+    private let arrived = NIOLockedValueBox<[Int: Set<PushIdentifier?>]>([:])
     private let knowledge = NIOLockedValueBox<[Int: Knowledge]>([:])
 
     private static let quiet = Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
@@ -54,7 +55,7 @@ struct GatewayScenario: Sendable {
         simulated.onReceive = { received in
             guard let number = received.token.flatMap(Row.number) else { return }
             self.history.note("\(number) arrived")
-            self.arrived.withLockedValue { $0[number, default: 0] += 1 }
+            self.arrived.withLockedValue { _ = $0[number, default: []].insert(received.apnsID) }
         }
         try await Simulator.withRunning(simulated, logger: Self.quiet) { simulator in
             let count = min(Chance.number(1...200), simplified.countMax)
@@ -160,14 +161,14 @@ struct GatewayScenario: Sendable {
         var missingCount = 0
         let arrived = self.arrived.withLockedValue { $0 }
         for (number, knowledge) in self.knowledge.withLockedValue({ $0 }) {
-            let arrivedCount = arrived[number] ?? 0
+            let arrivedCount = arrived[number]?.count ?? 0
             if knowledge.isAccepted, !Row.isBad(number), !Self.isDead(number), arrivedCount == 0 {
                 self.history.note("\(number) did not arrive, and the provider takes it for accepted")
                 missingCount += 1
             }
             if knowledge.isRejected, arrivedCount > 0 { self.history.fail("\(number) is rejected, and arrived") }
-            // A service that does not answer may get a request again.
             let arrivedCountMax = knowledge.blindCount + (knowledge.isResendExpected ? 1 : 0)
+            // What the service may have accepted without an answer, the provider is asked to send again.
             if side != .service, arrivedCount > arrivedCountMax {
                 self.history.fail("\(number) arrived \(arrivedCount) times, at most \(arrivedCountMax) are expected")
             }

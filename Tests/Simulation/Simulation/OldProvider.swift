@@ -37,7 +37,7 @@ struct OldProvider {
     private let tls: TLSConfiguration
     private let port: Int
     private let history: History
-    private let command = Chance.one(of: [Command.enhanced, .items])
+    private let command = Chance.one(of: Command.allCases)
     /// Many count from 0.
     private let firstIdentifier = UInt32(Chance.number(0...1))
     private let writesInParts = Chance.once(in: 2)
