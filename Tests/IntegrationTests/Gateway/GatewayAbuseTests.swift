@@ -253,7 +253,8 @@ import Testing
                 provider.push(ByteBuffer(bytes: bytes.bytes + [UInt8](repeating: 0xFF, count: 1 << 20)))
                 let ending = try await provider.end()
                 #expect(ending.bytes == bytes.answer)
-                #expect(ending.hasCloseNotify)
+                // Without an answer, an orderly end would mean that everything is accepted.
+                #expect(ending.hasCloseNotify == !bytes.answer.isEmpty)
             }
             try await gateway.lines("bytes refused", bytes.reason, "127.0.0.1:")
         }
