@@ -6,7 +6,8 @@
 package struct JSONFields {
     /// The first name that occurs twice; `nil` if none does.
     package private(set) var repeatedName: String?
-    private var names: Set<String> = []
+    /// The names of all members, of any kind.
+    package private(set) var names: Set<String> = []
     private var strings: [String: String] = [:]
     private var numbers: [String: String] = [:]
 

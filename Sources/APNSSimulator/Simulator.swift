@@ -25,6 +25,9 @@ public struct Simulator: Sendable {
     /// The HTTP/2 listener.
     public let http2: Listener
 
+    /// The broadcast channels, by app; a broadcast to one is in the record without a device token.
+    public let channels: BroadcastChannels
+
     let registry: DeviceRegistry
     let schedule: FaultSchedule
     private let connectionHistory: ConnectionHistory
@@ -57,7 +60,8 @@ public struct Simulator: Sendable {
         let policy = ServicePolicy(configuration)
         let connections = ConnectionHistory(configuration, devices)
         let faults = ConnectionFaults(schedule) { connections.isOutage }
-        let backend = SimulatorBackend(devices: devices, faults: faults, policy: policy)
+        let channels = BroadcastChannels(countMax: configuration.channelCountMax)
+        let backend = SimulatorBackend(devices: devices, faults: faults, policy: policy, channels: channels)
         let onChange = configuration.onChange
         var (listener, feedback, http2) = (configuration.listener, configuration.feedback, configuration.http2)
         http2.addsUniqueID = configuration.environment == .sandbox
@@ -78,6 +82,7 @@ public struct Simulator: Sendable {
                         http2Port: try await server.boundAddress.port,
                         listener: listener,
                         http2: server,
+                        channels: channels,
                         registry: devices,
                         schedule: schedule,
                         connectionHistory: connections,
@@ -288,12 +293,13 @@ public struct Simulator: Sendable {
     }
 
     /// Restores the initial state of devices, feedback, faults, counters, limits, renewal times of provider tokens,
-    /// revoked certificates and the record of notifications; connections stay open.
+    /// revoked certificates and the record of notifications, and removes all channels; connections stay open.
     ///
     /// The numbers of notifications and devices continue, so that a notification on its way to an old device does not
     /// reach a new one.
     public func reset() {
         self.policy.reset()
+        self.channels.removeAll()
         self.schedule.reset()
         self.registry.reset()
     }

@@ -86,6 +86,16 @@ public struct RunningSimulator: Sendable {
         )
     }
 
+    /// The configuration of a client for the broadcasts of the app ``topic``, with the certificate ``identity``.
+    public var broadcastConfiguration: BroadcastConfiguration {
+        BroadcastConfiguration(
+            BroadcastEndpoints(sending: self.http2Endpoint, management: self.http2Endpoint),
+            identity: self.identity,
+            bundleID: self.topic,
+            trust: self.authority.trust
+        )
+    }
+
     private var http2Endpoint: HTTP2Endpoint { HTTP2Endpoint(host: "localhost", port: self.simulator.http2Port) }
 
     @TaskLocal static var running: RunningSimulator?

@@ -26,7 +26,9 @@ struct PushRequestHeadTests {
     }
 
     @Test(arguments: ["/4/broadcasts/apps/com.example.app", "/1/apps/com.example.app/channels"])
-    func `a request of a broadcast is answered that it is not simulated`(_ path: String) {
+    func `without channels, a request of a broadcast is answered that it is not simulated`(_ path: String) {
+        let headers = HPACKHeaders(Self.good.filter { $0.0 != ":path" } + [(":path", path)])
+        #expect(PushRequestHead.read(headers, certificateTopics: [], hasChannels: true) == .broadcast)
         #expect(self.reason([":path": path]) == .other("BroadcastsAreNotSimulated"))
         #expect(self.reason([":path": path, ":method": "GET", "apns-topic": nil])?.status == nil)
         #expect(self.reason([":path": "/4/"]) == .badPath)

@@ -19,8 +19,6 @@ struct PushRequestHead: Equatable {
 
     private static let collapseIDByteCountMax = 64
     private static let pathPrefix = "/3/device/"
-    /// Apple's paths for broadcasts and their channels.
-    private static let broadcastPathPrefixes = ["/4/broadcasts/", "/1/apps/"]
     /// Not a reason of Apple's, so that nobody looks for a mistake in the request.
     private static let broadcastReason = PushReason.other("BroadcastsAreNotSimulated")
 
@@ -29,13 +27,17 @@ struct PushRequestHead: Equatable {
         case head(PushRequestHead)
         /// The identifier for the response, and why the request is rejected.
         case refused(PushIdentifier, PushRefusal)
+        /// The request is one about broadcast channels.
+        case broadcast
     }
 
-    /// Parses headers, in the order of Apple's service.
+    /// Parses headers, in the order of Apple's service; those of requests about broadcast channels only if the service
+    /// has no channels.
     ///
     /// Returns the parsed headers, or the reason for a rejection.
-    static func read(_ headers: HPACKHeaders, certificateTopics: [String]) -> Result {
+    static func read(_ headers: HPACKHeaders, certificateTopics: [String], hasChannels: Bool = false) -> Result {
         let values = Values(headers)
+        if hasChannels, BroadcastRequest.has(values[":path"] ?? "") { return .broadcast }
         let text = values["apns-id"]
         let known = text.flatMap { PushIdentifier($0) }
         var random = SystemRandomNumberGenerator()
@@ -58,8 +60,9 @@ struct PushRequestHead: Equatable {
         _ identifier: PushIdentifier,
         _ certificateTopics: [String]
     ) throws(PushRefusal) -> Self {
-        let isBroadcast = self.broadcastPathPrefixes.contains { (values[":path"] ?? "").hasPrefix($0) }
-        guard !isBroadcast else { throw PushRefusal(self.broadcastReason, "broadcasts are not simulated") }
+        guard !BroadcastRequest.has(values[":path"] ?? "") else {
+            throw PushRefusal(self.broadcastReason, "broadcasts are not simulated")
+        }
         guard values[":method"] == "POST" else { throw PushRefusal(.methodNotAllowed, "the method is not POST") }
         let topic = values["apns-topic"] ?? self.topic(of: certificateTopics)
         guard let topic else {

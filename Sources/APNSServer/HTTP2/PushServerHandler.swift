@@ -36,11 +36,14 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         var tokenSignature: ES256SignatureFormat?
         /// The value of `apns-unique-id` if the request is accepted.
         var apnsUniqueID: PushIdentifier?
+        /// The app of a request about broadcast channels; `nil` for a notification to a device.
+        var broadcastApp: String?
     }
 
     private let connection: Listener.Connection
     private let configuration: HTTP2ListenerConfiguration
     private let service: any PushService
+    private let channels: BroadcastChannels?
     private let validator: ProviderTokenValidator
     private(set) var context: ChannelHandlerContext?
     private var streams: [UInt32: Stream] = [:]
@@ -81,6 +84,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         self.connection = connection
         self.configuration = configuration
         self.service = service
+        self.channels = service.channels
         self.validator = validator
         self.limit = configuration.streamCountFirst
         self.bodyByteCountMax = configuration.payloadByteCountMax(of: .voip)
@@ -165,7 +169,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         self.streams[number]?.receivedAt = .now()
         guard let stream = self.streams[number] else { return }
         let reply: PushReply?
-        switch PushRequestHead.read(stream.headers, certificateTopics: self.certificate?.topics ?? []) {
+        let topics = self.certificate?.topics ?? []
+        switch PushRequestHead.read(stream.headers, certificateTopics: topics, hasChannels: self.channels != nil) {
+        case .broadcast: reply = self.carryOutBroadcast(stream, number)
         case .refused(let identifier, let refusal):
             self.streams[number]?.apnsID = Self.text(of: identifier, stream.headers)
             reply = .explained(refusal)
@@ -177,8 +183,12 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     /// Returns the client's own spelling of the identifier, for clients that compare text.
-    private static func text(of identifier: PushIdentifier, _ headers: HPACKHeaders) -> String {
-        guard let text = headers.first(name: "apns-id"), PushIdentifier(text) == identifier else {
+    private static func text(
+        of identifier: PushIdentifier,
+        _ headers: HPACKHeaders,
+        _ name: String = "apns-id"
+    ) -> String {
+        guard let text = headers.first(name: name), PushIdentifier(text) == identifier else {
             return identifier.description
         }
         return text
@@ -188,7 +198,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private func check(_ head: PushRequestHead, _ stream: Stream, _ number: UInt32) -> PushReply? {
         guard let context = self.context, let topic = head.topic else { return nil }
         // Without valid credentials, a client learns nothing about a token.
-        if let refusal = self.permission(head, topic: topic, number) { return .explained(refusal) }
+        if let refusal = self.permission(head.authorization, head.pushType, topic: topic, number) {
+            return .explained(refusal)
+        }
         let token: DeviceToken
         switch self.content(head, stream) {
         case .failure(let refusal): return .explained(refusal)
@@ -242,6 +254,67 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         return .success(token)
     }
 
+    // MARK: Broadcasts
+
+    /// Checks and carries out a request about broadcast channels; returns why it is rejected, `nil` if it is answered.
+    private func carryOutBroadcast(_ stream: Stream, _ number: UInt32) -> PushReply? {
+        guard let channels = self.channels else { return nil }
+        var random = SystemRandomNumberGenerator()
+        let identifier = BroadcastRequest.identifier(stream.headers) ?? PushIdentifier(using: &random)
+        self.streams[number]?.apnsID = Self.text(of: identifier, stream.headers, "apns-request-id")
+        self.streams[number]?.broadcastApp = BroadcastRequest.bundleID(stream.headers.first(name: ":path") ?? "") ?? ""
+        do throws(PushRefusal) {
+            let request = try BroadcastRequest(stream.headers)
+            let refusal = self.permission(request.authorization, .liveActivity, topic: request.bundleID, number)
+            if let refusal {
+                throw refusal.reason == .topicDisallowed ? PushRefusal(.topicMismatch, refusal.detail) : refusal
+            }
+            let answer = try request.carryOut(
+                channels,
+                stream.payload,
+                byteCount: stream.byteCount,
+                isPayload: { unsafe self.configuration.payloadCheck.map($0.withUnsafeReadableBytes) ?? true }
+            )
+            self.accept(request, answer, identifier, number)
+            return nil
+        } catch {
+            return .explained(error)
+        }
+    }
+
+    private func accept(
+        _ request: BroadcastRequest,
+        _ answer: BroadcastRequest.Answer,
+        _ identifier: PushIdentifier,
+        _ number: UInt32
+    ) {
+        guard var stream = self.streams.removeValue(forKey: number) else { return }
+        if request.operation == .send {
+            var random = SystemRandomNumberGenerator()
+            stream.apnsUniqueID = PushIdentifier(using: &random)
+            self.service.accepted(
+                InboundBroadcast(
+                    bundleID: request.bundleID,
+                    channelID: request.channelID ?? "",
+                    payload: stream.payload,
+                    priority: request.priority,
+                    expiration: request.expiration,
+                    apnsRequestID: identifier,
+                    apnsUniqueID: stream.apnsUniqueID,
+                    tokenSignature: stream.tokenSignature,
+                    headers: PushHeaders(stream.headers),
+                    connectionNumber: self.connection.number,
+                    number: stream.requestNumber,
+                    receivedAt: stream.receivedAt
+                )
+            )
+        }
+        var headers = self.headers(status: answer.status, stream)
+        if let id = answer.channelID { headers.add(name: "apns-channel-id", value: id, indexing: .nonIndexable) }
+        self.respond(number, headers, answer.body)
+        self.setLimit(self.configuration.streamCountMax)
+    }
+
     private func makeUniqueIdentifier() -> PushIdentifier? {
         guard self.configuration.addsUniqueID else { return nil }
         var random = SystemRandomNumberGenerator()
@@ -259,12 +332,17 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     /// Returns why the client may not send for this topic.
-    private func permission(_ head: PushRequestHead, topic: String, _ number: UInt32) -> PushRefusal? {
+    private func permission(
+        _ authorization: String?,
+        _ pushType: PushType?,
+        topic: String,
+        _ number: UInt32
+    ) -> PushRefusal? {
         if let certificate = self.certificate {
-            return certificate.problem(topic: topic, pushType: head.pushType, self.configuration)
+            return certificate.problem(topic: topic, pushType: pushType, self.configuration)
         }
         let now = self.configuration.clock().secondsSince1970
-        let result = self.validator.validate(head.authorization, &self.memory, now: now)
+        let result = self.validator.validate(authorization, &self.memory, now: now)
         self.streams[number]?.tokenSignature = result.signature
         if let refusal = result.refusal { return refusal }
         let key = self.memory.keyID.flatMap { self.configuration.tokenKeys[$0] }
@@ -348,7 +426,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
                 receivedAt: stream.receivedAt,
                 headers: PushHeaders(stream.headers),
                 tokenText: PushRequestHead.tokenText(stream.headers),
-                topic: PushRequestHead.topic(stream.headers, certificateTopics: self.certificate?.topics ?? []),
+                topic: stream.broadcastApp
+                    ?? PushRequestHead.topic(stream.headers, certificateTopics: self.certificate?.topics ?? []),
                 payload: stream.payload,
                 payloadByteCount: stream.byteCount,
                 apnsID: stream.apnsID,
@@ -362,7 +441,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private func headers(status: Int, _ stream: Stream) -> HPACKHeaders {
         var headers = HPACKHeaders([(":status", "\(status)")])
         if let identifier = stream.apnsID {
-            headers.add(name: "apns-id", value: identifier, indexing: .nonIndexable)
+            let name = stream.broadcastApp == nil ? "apns-id" : "apns-request-id"
+            headers.add(name: name, value: identifier, indexing: .nonIndexable)
         }
         if status == 200, let identifier = stream.apnsUniqueID {
             headers.add(name: "apns-unique-id", value: "\(identifier)", indexing: .nonIndexable)

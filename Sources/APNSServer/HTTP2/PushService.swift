@@ -14,6 +14,15 @@ public protocol PushService: Sendable {
     /// - Returns: the response if it is known immediately; `nil` if the request's ticket will be used later.
     func handle(_ request: borrowing InboundPush) -> PushReply?
 
+    /// The broadcast channels of the service, to which the ``Listener`` responds itself; `nil`, the default, if it has
+    /// none, so that requests about them are rejected with BroadcastsAreNotSimulated.
+    var channels: BroadcastChannels? { get }
+
+    /// Called when a broadcast to one of ``channels`` is accepted.
+    ///
+    /// - Parameter broadcast: the broadcast.
+    func accepted(_ broadcast: InboundBroadcast)
+
     /// Whether ``refused(_:)`` is called; by default `false`.
     var observesRefusals: Bool { get }
 
@@ -24,6 +33,10 @@ public protocol PushService: Sendable {
 }
 
 extension PushService {
+    /// None.
+    public var channels: BroadcastChannels? { nil }
+    /// Does nothing.
+    public func accepted(_ broadcast: InboundBroadcast) {}
     /// Not called.
     public var observesRefusals: Bool { false }
     /// Does nothing.
@@ -81,6 +94,44 @@ public struct InboundPush: Sendable {
     package let receivedAt: NIODeadline
     /// Answers the request later.
     public var ticket: PushTicket
+}
+
+/// An accepted broadcast to a channel.
+public struct InboundBroadcast: Sendable {
+    /// The app in the path.
+    public var bundleID: String
+    /// The identifier of the channel.
+    public var channelID: String
+    /// The JSON text.
+    public var payload: ByteBuffer
+    /// The priority: 10, 5 or 1.
+    public var priority: UInt8?
+    /// The expiration in seconds since 1970; 0 if it is not stored.
+    public var expiration: UInt32?
+    /// The identifier of the request: the client's, or a new one.
+    public var apnsRequestID: PushIdentifier
+    /// The value of `apns-unique-id`.
+    public var apnsUniqueID: PushIdentifier?
+    /// The format of the signature of the provider token; `nil` for a client with a certificate.
+    public var tokenSignature: ES256SignatureFormat?
+    /// All headers of the request.
+    public var headers: PushHeaders
+    /// The number of the connection at its server, from 1.
+    public var connectionNumber: UInt64
+    /// The number of the request on its connection, from 1, including rejected ones.
+    public var number: UInt64
+    /// When the request was complete.
+    package let receivedAt: NIODeadline
+}
+
+extension InboundBroadcast: CustomStringConvertible, CustomReflectable {
+    /// The identifier and the length, since the payload is private data.
+    public var description: String {
+        "broadcast \(self.apnsRequestID) with a payload of \(self.payload.readableBytes) bytes"
+    }
+
+    /// Without the payload.
+    public var customMirror: Mirror { Mirror(self, children: ["identifier": self.apnsRequestID]) }
 }
 
 extension InboundPush: CustomStringConvertible, CustomReflectable {

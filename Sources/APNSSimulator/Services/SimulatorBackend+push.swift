@@ -84,6 +84,28 @@ extension SimulatorBackend: PushService {
         self.schedule.recorded(self.devices.accept(received))
     }
 
+    /// Records a broadcast, which has no device token.
+    func accepted(_ broadcast: InboundBroadcast) {
+        _ = self.devices.countMessage()
+        var received = ReceivedNotification(
+            listener: .http2,
+            token: nil,
+            payload: Array(broadcast.payload.readableBytesView),
+            connectionNumber: broadcast.connectionNumber,
+            notificationNumber: broadcast.number
+        )
+        received.topic = broadcast.bundleID
+        received.pushType = .liveActivity
+        received.expiry = PushExpiry(wireValue: broadcast.expiration)
+        received.priority = broadcast.priority
+        received.apnsID = broadcast.apnsRequestID
+        received.apnsUniqueID = broadcast.apnsUniqueID
+        received.tokenSignature = broadcast.tokenSignature
+        received.headers = broadcast.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
+        received.duration = .nanoseconds((NIODeadline.now() - broadcast.receivedAt).nanoseconds)
+        self.schedule.recorded(self.devices.accept(received))
+    }
+
     var observesRefusals: Bool { true }
 
     func refused(_ request: RefusedPush) {

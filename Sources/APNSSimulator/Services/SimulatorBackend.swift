@@ -9,6 +9,7 @@ struct SimulatorBackend: DeliveryBackend {
     let devices: DeviceRegistry
     let faults: ConnectionFaults
     let policy: ServicePolicy
+    let channels: BroadcastChannels?
 
     var schedule: FaultSchedule { self.faults.schedule }
 

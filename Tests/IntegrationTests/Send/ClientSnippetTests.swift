@@ -141,6 +141,16 @@ extension SendScene {
         }
     }
 
+    @Test func `a channel is created, updated and deleted`() async throws {
+        let (scene, provider) = (self.scene, self.scene.path("provider.pem"))
+        try await SendScene.withGateway { simulator in
+            let words = ["localhost", "\(simulator.http2Port)", scene.path("ca.pem"), provider, provider]
+            let printed = try await Self.run("BroadcastAScore", words + [SendScene.topic])
+            #expect(printed == "final, goal 1: accepted\nfinal, goal 2: accepted\n0 channels\n")
+            #expect(simulator.receivedNotifications.count == 2)
+        }
+    }
+
     @Test func `a service sends until a signal, and verifies what it sent`() async throws {
         let (scene, arguments) = (self.scene, self.arguments)
         try await SendScene.withGateway { simulator in
