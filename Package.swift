@@ -25,6 +25,7 @@ let services: TargetDependencyCondition? = .when(traits: ["ServiceLifecycleSuppo
 let tokenStore: TargetDependencyCondition? = .when(traits: ["TokenStore"])
 let tracing: TargetDependencyCondition? = .when(traits: ["Tracing"])
 let postgreSQL: TargetDependencyCondition? = .when(traits: ["PostgreSQL"])
+let mariaDB: TargetDependencyCondition? = .when(traits: ["MariaDB"])
 let commandLine: TargetDependencyCondition? = .when(traits: ["CommandLine"])
 
 let package = Package(
@@ -71,6 +72,11 @@ let package = Package(
             enabledTraits: ["TokenStore"]
         ),
         .trait(
+            name: "MariaDB",
+            description: "Pruning of token tables in MariaDB and MySQL, with libmariadb.",
+            enabledTraits: ["TokenStore"]
+        ),
+        .trait(
             name: "CommandLine",
             description: "The command apns-legacy.",
             enabledTraits: ["Proxy", "Server", "ServiceLifecycleSupport", "TokenStore"]
@@ -98,6 +104,7 @@ let package = Package(
     targets: [
         .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CMariaDB", providers: [.apt(["libmariadb-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(name: "CPQ", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
@@ -455,6 +462,11 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "MariaDB",
+            dependencies: [.target(name: "CMariaDB", condition: mariaDB)],
+            swiftSettings: strict
+        ),
+        .target(
             name: "PostgreSQL",
             dependencies: [.target(name: "CPQ", condition: postgreSQL)],
             swiftSettings: strict
@@ -463,6 +475,7 @@ let package = Package(
             name: "TokenStore",
             dependencies: [
                 "APNSSession", "APNSWire", "FileSupport", "APNSJSON",
+                .target(name: "MariaDB", condition: mariaDB),
                 .target(name: "PostgreSQL", condition: postgreSQL),
                 .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),

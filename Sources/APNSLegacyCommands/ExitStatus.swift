@@ -328,7 +328,7 @@ extension TokenTableError: CommandError {
         case .readOnly, .full: .ioError
         case .busy: .tryAgain
         case .missingTable, .notATable, .missingColumn, .generatedColumn, .takenColumn, .hiddenRowNumber, .name,
-            .severalTopics, .fewTopics, .unknownTopics, .noKey, .invalidAddress:
+            .severalTopics, .fewTopics, .unknownTopics, .noKey, .noTransactions, .invalidAddress:
             .usage
         case .database, .statementFailed: .software
         }

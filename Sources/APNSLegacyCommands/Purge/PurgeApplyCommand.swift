@@ -127,7 +127,8 @@ struct PurgeApplyCommand: ConsoleCommand, Sendable {
           apns-legacy purge apply --purge-list dead.sqlite \\
               --database postgresql://app@db.example.com/app \\
               --table devices --token-column token --registered-column updated_at
-          apns-legacy purge apply --purge-list dead.sqlite --sql mysql \\
+          apns-legacy purge apply --purge-list dead.sqlite \\
+              --database mysql://app@db.example.com/app \\
               --table devices --token-column token --registered-column updated_at
           apns-legacy purge apply --purge-list dead.sqlite --exec ./delete-tokens
 

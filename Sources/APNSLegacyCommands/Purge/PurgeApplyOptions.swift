@@ -7,7 +7,7 @@ import TokenStore
 /// The table and the meaning of its columns.
 struct PurgeTableOptions: ParsableArguments, Sendable {
     @Option(
-        help: .value("file", "The SQLite database with the table, or postgresql://USER@HOST/DATABASE."),
+        help: .value("file", "The SQLite database with the table, or postgresql:// or mysql://USER@HOST/DATABASE."),
         completion: .file()
     )
     var database: String?
@@ -44,10 +44,12 @@ struct PurgeTableOptions: ParsableArguments, Sendable {
                 switch scheme.lowercased().prefix(6) {
                 case "sqlite": "give the path of the file"
                 case "postgr": "this program is built without the trait PostgreSQL; use --sql postgresql"
+                case "mysql:", "mariad": "this program is built without the trait MariaDB; use --sql mysql"
                 default: "for another database, use --sql or --exec"
                 }
             throw ValidationError(
-                "--database must be an SQLite file or the address of a PostgreSQL database, not \(scheme)...; \(advice)"
+                "--database must be an SQLite file or the address of a PostgreSQL, MariaDB or MySQL database, not "
+                    + "\(scheme)...; \(advice)"
             )
         }
         let named = [self.registeredColumn, self.createdColumn].compactMap { $0 }.count

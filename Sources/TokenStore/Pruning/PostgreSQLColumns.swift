@@ -5,77 +5,49 @@ import PostgreSQL
 
 /// The columns of a token table of PostgreSQL, and the statements for them.
 struct PostgreSQLColumns {
-    private struct Column {
+    private struct Column: ServerTableColumn {
         var name: String
         /// The name of the type, without its length.
         var type: String
         var isGenerated: Bool
 
         var quoted: String { "t." + SQLName.quoted(self.name) }
+        var isInteger: Bool { PostgreSQLColumns.integerTypes.contains(self.type) }
+        var kind: TokenTableValueKind {
+            if self.isInteger || self.type == "boolean" { return .integer }
+            if self.type == "bytea" { return .blob }
+            return PostgreSQLColumns.numberTypes.contains(self.type) ? .number : .text
+        }
     }
 
     /// The qualified name.
     private let table: String
-    private let keys: [Column]
-    private let token: Column
-    private let registration: Column?
-    private let topic: Column?
-    private let active: Column?
-    let layout: TokenTableLayout
+    private let found: ServerTableColumns<Column>
+    var layout: TokenTableLayout { self.found.layout }
     /// The kinds of the values in a page.
     let kinds: [TokenTableValueKind]
     /// Whether tokens are bytes.
-    var hasBinaryTokens: Bool { self.token.type == "bytea" }
+    var hasBinaryTokens: Bool { self.found.token.type == "bytea" }
     /// The index of the registration in the form in which it is compared, after all other values.
     var comparedIndex: Int { self.kinds.count }
 
     /// Looks at the table, without changes.
     init(_ connection: PostgreSQLConnection, _ application: TokenTableApplication) throws {
         let (table, name) = try Self.table(connection, application)
-        let columns = try Self.columns(connection, table.oid)
-        let rules = application.rules
-        func found(_ column: String) throws -> Column {
-            guard let index = SQLName.index(of: column, in: columns.map(\.name)) else {
-                throw TokenTableError.missingColumn(column, table: name, found: columns.map(\.name))
-            }
-            return columns[index]
-        }
         self.table = table.name
-        self.token = try found(application.tokenColumn)
-        self.registration = try rules.registration.column.map(found)
-        self.topic = try rules.topic.column.map(found)
-        self.active = try rules.action.column.map(found)
-        if let active = self.active {
-            guard !active.isGenerated else { throw TokenTableError.generatedColumn(active.name, table: name) }
-            guard ![self.token, self.registration, self.topic].contains(where: { $0?.name == active.name }) else {
-                throw TokenTableError.takenColumn(active.name)
-            }
-        }
-        self.keys = try Self.keyNames(connection, table.oid).map(found)
-        guard !self.keys.isEmpty else { throw TokenTableError.noKey(table: name) }
-        self.layout = TokenTableLayout(
-            name: name,
-            keyCount: self.keys.count,
-            hasRowNumbers: self.keys.count == 1 && Self.integerTypes.contains(self.keys[0].type),
-            hasRegistration: self.registration != nil,
-            hasTopic: self.topic != nil,
-            active: self.active?.name
+        self.found = try ServerTableColumns(
+            application,
+            table: name,
+            Self.columns(connection, table.oid),
+            keys: Self.keyNames(connection, table.oid)
         )
-        self.kinds =
-            self.keys.map { _ in .text }
-            + [self.token.type == "bytea" ? .blob : .text]
-            + [self.registration, self.topic, self.active].compactMap { $0.map { Self.kind($0.type) } }
+        self.kinds = self.found.keys.map { _ in .text } + self.found.kinds
     }
 
     // MARK: Looking at the table
 
     private static let integerTypes = ["smallint", "integer", "bigint"]
     private static let numberTypes = ["numeric", "real", "double precision"]
-
-    private static func kind(_ type: String) -> TokenTableValueKind {
-        if Self.integerTypes.contains(type) || type == "boolean" { return .integer }
-        return Self.numberTypes.contains(type) ? .number : .text
-    }
 
     /// Finds the table, with or without a schema, and checks what it is.
     private static func table(
@@ -142,23 +114,23 @@ struct PostgreSQLColumns {
 
     /// Returns the query for a page of rows in the order of their key, after the key in the parameters.
     func pageSQL(isFirst: Bool, rowCount: Int) -> String {
-        let keys = self.keys.map(\.quoted).joined(separator: ", ")
-        let places = self.keys.enumerated().map { "$\($0 + 1)::\($1.type)" }.joined(separator: ", ")
+        let keys = self.found.keys.map(\.quoted).joined(separator: ", ")
+        let places = self.found.keys.enumerated().map { "$\($0 + 1)::\($1.type)" }.joined(separator: ", ")
         let condition = isFirst ? "" : " WHERE (\(keys)) > (\(places))"
         return "SELECT \(self.values) FROM \(self.table) AS t\(condition) ORDER BY \(keys) LIMIT \(rowCount)"
     }
 
     private var values: String {
-        let token = self.hasBinaryTokens ? self.token.quoted : self.token.quoted + "::text"
-        var values = self.keys.map { $0.quoted + "::text" } + [token]
-        if let registration = self.registration { values.append(Self.time(registration)) }
-        values += [self.topic.map { $0.quoted + "::text" }, self.active.map(Self.value)].compactMap(\.self)
-        if let registration = self.registration { values.append(Self.comparedTime(registration)) }
+        let token = self.hasBinaryTokens ? self.found.token.quoted : self.found.token.quoted + "::text"
+        var values = self.found.keys.map { $0.quoted + "::text" } + [token]
+        if let registration = self.found.registration { values.append(Self.time(registration)) }
+        values += [self.found.topic.map { $0.quoted + "::text" }, self.found.active.map(Self.value)].compactMap(\.self)
+        if let registration = self.found.registration { values.append(Self.comparedTime(registration)) }
         return values.joined(separator: ", ")
     }
 
     private static func value(_ column: Column) -> String {
-        switch self.kind(column.type) {
+        switch column.kind {
         case .integer: column.type == "boolean" ? column.quoted + "::int::bigint" : column.quoted + "::bigint"
         case .number: column.quoted + "::double precision"
         default: column.quoted + "::text"
@@ -187,11 +159,11 @@ struct PostgreSQLColumns {
 
     /// The statement that prunes the rows whose keys, tokens and registrations are in the parameters, each an array.
     var changeSQL: String {
-        var types = self.keys.map(\.type) + [self.hasBinaryTokens ? "bytea" : "text"]
-        var names = self.keys.indices.map { "k\($0)" } + ["token"]
-        var conditions = zip(self.keys, names).map { "\($0.quoted) = d.\($1)" }
-        conditions.append("\(self.token.quoted)\(self.hasBinaryTokens ? "" : "::text") = d.token")
-        if let registration = self.registration {
+        var types = self.found.keys.map(\.type) + [self.hasBinaryTokens ? "bytea" : "text"]
+        var names = self.found.keys.indices.map { "k\($0)" } + ["token"]
+        var conditions = zip(self.found.keys, names).map { "\($0.quoted) = d.\($1)" }
+        conditions.append("\(self.found.token.quoted)\(self.hasBinaryTokens ? "" : "::text") = d.token")
+        if let registration = self.found.registration {
             types.append("text")
             names.append("registration")
             conditions.append("\(Self.comparedTime(registration)) IS NOT DISTINCT FROM d.registration")
@@ -199,8 +171,10 @@ struct PostgreSQLColumns {
         let arrays = types.enumerated().map { "$\($0 + 1)::\($1)[]" }.joined(separator: ", ")
         let rows = "unnest(\(arrays)) AS d(\(names.joined(separator: ", ")))"
         let condition = conditions.joined(separator: " AND ")
-        guard let active = self.active else { return "DELETE FROM \(self.table) AS t USING \(rows) WHERE \(condition)" }
-        let zero = active.type == "boolean" ? "false" : Self.kind(active.type) == .text ? "'0'" : "0"
+        guard let active = self.found.active else {
+            return "DELETE FROM \(self.table) AS t USING \(rows) WHERE \(condition)"
+        }
+        let zero = active.type == "boolean" ? "false" : active.kind == .text ? "'0'" : "0"
         return "UPDATE \(self.table) AS t SET \(SQLName.quoted(active.name)) = \(zero) FROM \(rows) WHERE \(condition)"
     }
 }

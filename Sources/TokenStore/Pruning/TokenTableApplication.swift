@@ -4,6 +4,9 @@ import GRDB
 import GRDBSQLite
 import Glibc
 
+#if MariaDB
+import MariaDB
+#endif
 #if PostgreSQL
 import PostgreSQL
 #endif
@@ -21,14 +24,14 @@ package struct TokenTableProgress: Sendable {
     package init() {}
 }
 
-/// Prunes a token table of an SQLite or PostgreSQL database with a purge list.
+/// Prunes a token table of an SQLite, PostgreSQL, MariaDB or MySQL database with a purge list.
 ///
 /// A first pass counts the rows; nothing changes if too many are due. A second pass prunes due rows in short
 /// transactions, each of which checks again that its rows are unchanged. A killed run leaves only whole transactions,
 /// and the next run prunes the rest.
 public struct TokenTableApplication: Hashable, Sendable {
-    /// The path of the application's SQLite database, or the address of its PostgreSQL database, without a password:
-    /// `postgresql://user@host/database`.
+    /// The path of the application's SQLite database, or the address of another database, without a password:
+    /// `postgresql://user@host/database` or `mysql://user@host/database`.
     public var path: String
     /// The table.
     public var table: String
@@ -44,6 +47,8 @@ public struct TokenTableApplication: Hashable, Sendable {
     public var isDryRun = false
     /// How long to wait for a lock of other processes; by default 30 seconds.
     public var lockTimeout = Duration.seconds(30)
+    /// The number of rows that are read from a server at a time.
+    package var pageRowCount = 10_000
 
     /// Creates an application with defaults.
     ///
@@ -62,10 +67,12 @@ public struct TokenTableApplication: Hashable, Sendable {
     /// Whether a text is the address of a database server, and this program was built with its trait.
     package static func canOpen(_ address: String) -> Bool {
         #if PostgreSQL
-        PostgreSQLConnection.isAddress(address)
-        #else
-        false
+        if PostgreSQLConnection.isAddress(address) { return true }
         #endif
+        #if MariaDB
+        if MariaDBAddress.isAddress(address) { return true }
+        #endif
+        return false
     }
 
     /// Prunes the table.
@@ -91,7 +98,10 @@ public struct TokenTableApplication: Hashable, Sendable {
     ) throws -> TokenTableReport {
         for name in self.names where !SQLName.isFit(name) { throw TokenTableError.name(name) }
         #if PostgreSQL
-        if Self.canOpen(self.path) { return try self.runOnServer(list, counted, onProgress) }
+        if PostgreSQLConnection.isAddress(self.path) { return try self.runInPostgreSQL(list, counted, onProgress) }
+        #endif
+        #if MariaDB
+        if MariaDBAddress.isAddress(self.path) { return try self.runInMariaDB(list, counted, onProgress) }
         #endif
         var status = stat()
         if unsafe stat(self.path, &status) != 0 {
@@ -109,24 +119,48 @@ public struct TokenTableApplication: Hashable, Sendable {
     }
 
     #if PostgreSQL
-    /// How long a server may take for one statement.
-    private static let serverTimeout = Duration.seconds(60)
-
-    private func runOnServer(
+    private func runInPostgreSQL(
         _ list: PurgeList,
         _ counted: (TokenTableReport) -> Void,
         _ onProgress: (TokenTableProgress) -> Bool
     ) throws -> TokenTableReport {
         var name = "?"
         do {
-            let connection = try PostgreSQLConnection(self.path, timeout: Self.serverTimeout)
+            let connection = try PostgreSQLConnection(self.path, timeout: ServerTableLimits.answerTimeout)
             name = connection.name
-            return try list.read { listDatabase in
-                let dead = try DeadTokens(listDatabase, path: list.path, self.rules)
-                return try self.run(PostgreSQLTokenTable(connection, self), dead, counted, onProgress)
-            }
+            return try self.run(list, counted, onProgress) { try PostgreSQLTokenTable(connection, self) }
         } catch let error as PostgreSQLError {
             throw TokenTableError(error, of: name)
+        }
+    }
+    #endif
+
+    #if MariaDB
+    private func runInMariaDB(
+        _ list: PurgeList,
+        _ counted: (TokenTableReport) -> Void,
+        _ onProgress: (TokenTableProgress) -> Bool
+    ) throws -> TokenTableReport {
+        let configuration = try MariaDBAddress.configuration(self.path)
+        do {
+            let connection = try MariaDBConnection(configuration, timeout: ServerTableLimits.answerTimeout)
+            return try self.run(list, counted, onProgress) { try MariaDBTokenTable(connection, self) }
+        } catch let error as MariaDBError {
+            throw TokenTableError(error, of: configuration.name)
+        }
+    }
+    #endif
+
+    #if PostgreSQL || MariaDB
+    private func run(
+        _ list: PurgeList,
+        _ counted: (TokenTableReport) -> Void,
+        _ onProgress: (TokenTableProgress) -> Bool,
+        _ table: () throws -> some ServerTokenTable
+    ) throws -> TokenTableReport {
+        try list.read { listDatabase in
+            let dead = try DeadTokens(listDatabase, path: list.path, self.rules)
+            return try self.run(ServerTableConnection(table(), self), dead, counted, onProgress)
         }
     }
     #endif

@@ -54,6 +54,8 @@ public enum TokenTableError: Error, Hashable, Sendable {
     case unknownTopics([String], PushEnvironment, found: [String])
     /// The table has no primary key, and no other unique key without NULL.
     case noKey(table: String)
+    /// The engine of the table has no transactions, so that a batch cannot be done wholly or not at all.
+    case noTransactions(table: String, engine: String)
     /// The address of a database server cannot be used.
     case invalidAddress(detail: String)
     /// There is no connection to the database server, or it was lost.
@@ -117,6 +119,9 @@ extension TokenTableError: CustomStringConvertible {
                 + "feedback of each topic first, and check --topic and --environment"
         case .noKey(let table):
             "table \(quoted(table)) has no primary key and no unique key without NULL; add one, or use --sql"
+        case .noTransactions(let table, let engine):
+            "table \(quoted(table)) has the engine \(engine), which has no transactions, so a batch could stay half "
+                + "done; convert it with ALTER TABLE ... ENGINE=InnoDB, or use --sql mysql"
         case .invalidAddress(let detail): "the address of the database cannot be used: \(detail)"
         case .connectionLost(let database, let detail):
             "no connection to database \(database): \(detail); run again when the server can be reached"

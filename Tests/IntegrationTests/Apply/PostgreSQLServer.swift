@@ -2,8 +2,8 @@
 
 import Foundation
 
-/// A separate PostgreSQL server on a socket in a folder; it never outlives its deadline.
-final class PostgreSQLServer: Sendable {
+/// A separate PostgreSQL server on a socket in a folder.
+final class PostgreSQLServer: ApplyServer {
     /// The folder in which Debian installs the programs of the newest version.
     private static let programs: String? = {
         let root = "/usr/lib/postgresql"
@@ -13,29 +13,24 @@ final class PostgreSQLServer: Sendable {
 
     /// Whether PostgreSQL is installed, and so is a program that runs it as another user than root.
     static var isInstalled: Bool {
-        let names = [Self.programs.map { $0 + "/initdb" }, "/usr/bin/psql", "/usr/bin/setpriv"]
-        return names.allSatisfy { $0.map(FileManager.default.isExecutableFile) ?? false }
+        let names = [Self.programs.map { $0 + "/initdb" }, "/usr/bin/psql"]
+        return ApplyServerProgram.isUsable
+            && names.allSatisfy { $0.map(FileManager.default.isExecutableFile) ?? false }
     }
-
-    /// Runs a program as another user if the tests run as root, which the server rejects.
-    private static let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"]
 
     private let folder: String
     private let server: Child
 
     init(in parent: String) async throws {
-        let folder = parent + "/postgresql"
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        chmod(parent, 0o755)
-        if geteuid() == 0 { chown(folder, 65534, 65534) }
+        let folder = try ApplyServerProgram.makeFolder("postgresql", in: parent)
         self.folder = folder
         let programs = Self.programs ?? ""
         let data = folder + "/data"
-        let made = try await Self.start(
+        let made = try await ApplyServerProgram.start(
             [programs + "/initdb", "-D", data, "-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
         ).end()
         guard made.code == 0 else { throw Child.Failure(description: "initdb: \(made)") }
-        self.server = try Self.start([
+        self.server = try ApplyServerProgram.start([
             programs + "/postgres", "-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off",
         ])
         // The server is ready only when it answers.
@@ -46,15 +41,8 @@ final class PostgreSQLServer: Sendable {
         throw Child.Failure(description: "The server does not answer.")
     }
 
-    private static func start(_ words: [String]) throws -> Child {
-        guard geteuid() == 0 else { return try Child(Array(words.dropFirst()), program: words[0], deadline: 120) }
-        return try Child(self.nobody + words, program: "/usr/bin/setpriv", deadline: 120)
-    }
+    func address(user: String) -> String { "postgresql://\(user)@/postgres?host=\(self.folder)" }
 
-    /// The address of the database, as a user.
-    func address(user: String = "tests") -> String { "postgresql://\(user)@/postgres?host=\(self.folder)" }
-
-    /// Runs statements, and stops at the first error.
     @discardableResult
     func run(_ sql: String) async throws -> String {
         let name = self.folder + "/" + UUID().uuidString
@@ -73,7 +61,6 @@ final class PostgreSQLServer: Sendable {
         return try String(contentsOfFile: name + ".out", encoding: .utf8)
     }
 
-    /// Stops the server immediately, and waits for its end.
     func stop() async {
         // Its other processes notice its end, and exit.
         self.server.send(SIGQUIT)

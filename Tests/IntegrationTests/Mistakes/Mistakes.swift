@@ -225,7 +225,7 @@ extension MistakeTests {
             "purge apply --purge-list purge.db --table devices --token-column token --ignore-registration --sql mysql "
                 + "--sql-file app.db"
         ),
-        Mistake("A URL as database", "purge apply --purge-list purge.db --database mysql://localhost/app"),
+        Mistake("A URL as database", "purge apply --purge-list purge.db --database mongodb://localhost/app"),
     ]
 
     private static let configurations: [Mistake] = [
