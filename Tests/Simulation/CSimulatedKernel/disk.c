@@ -500,7 +500,7 @@ static int synchronize(int descriptor) {
         file = file_of(descriptor);
         if (!file) return 0;
     }
-    if (dies_now(host)) die(host);
+    if (dies_now(host) || (host->syncs_until_death && --host->syncs_until_death == 0)) die(host);
     if (happens(host->sync_failure_chance)) {
         // The system takes what it could not write for written.
         fault_count++;

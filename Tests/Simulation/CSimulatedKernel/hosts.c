@@ -26,10 +26,13 @@ struct host *next_host(void) { return &hosts[host_count]; }
 void sim_enter_host(int host) { current_host = host; }
 bool sim_is_dead(int host) { return hosts[host].is_dead; }
 
-void sim_plan_death(int host, bool is_power_failure, uint64_t step_count_until, uint64_t disk_call_count_until) {
+void sim_plan_death(
+    int host, bool is_power_failure, uint64_t step_count_until, uint64_t disk_call_count_until, uint64_t sync_count_until
+) {
     hosts[host].is_power_failure = is_power_failure;
     hosts[host].death_step = step_count_until ? step_count + step_count_until : 0;
     hosts[host].calls_until_death = disk_call_count_until;
+    hosts[host].syncs_until_death = sync_count_until;
 }
 
 void sim_kill_host(int number, bool is_power_failure) {

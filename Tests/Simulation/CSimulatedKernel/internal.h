@@ -143,7 +143,7 @@ struct host {
     const char *folder, *next_folder;
     bool is_dead, is_power_failure, is_full;
     uint32_t sync_failure_chance, sync_duration_max;
-    uint64_t death_step, calls_until_death;
+    uint64_t death_step, calls_until_death, syncs_until_death;
 };
 
 /// Without a number, a host never dies: it is the one of what is not under test.

@@ -100,7 +100,7 @@ final class Machine: Sendable {
         let isOver = process.isAlive
         try await end
         sim_set_disk(host, false, 0)
-        sim_plan_death(host, false, 0, 0)
+        sim_plan_death(host, false, 0, 0, 0)
         if isOver, process.isAlive, let result = result.withLockedValue({ $0 }) { return try result.get() }
         task.cancel()
         self.history.note("the machine begins again")
@@ -131,9 +131,10 @@ final class Machine: Sendable {
         self.history.note(isPowerFailure ? "the power will fail" : "the process will be killed")
         // Mostly early: a number of any magnitude.
         func count(_ magnitude: Int) -> UInt64 { UInt64(Chance.number(1...(1 << Chance.number(1...magnitude)))) }
-        switch Chance.number(0...3) {
-        case 0: sim_plan_death(process.host, isPowerFailure, count(13), 0)
-        case 1, 2: sim_plan_death(process.host, isPowerFailure, 0, count(7))
+        switch Chance.number(0...4) {
+        case 0: sim_plan_death(process.host, isPowerFailure, count(13), 0, 0)
+        case 1, 2: sim_plan_death(process.host, isPowerFailure, 0, count(7), 0)
+        case 3: sim_plan_death(process.host, isPowerFailure, 0, 0, count(4))
         default:
             try await SimulatedTime.pass(Chance.duration(0...Chance.one(of: [10, 500, 5000])))
             sim_kill_host(process.host, isPowerFailure)
