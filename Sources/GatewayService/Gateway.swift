@@ -343,7 +343,8 @@ package final class Gateway: Sendable {
             case .request(.end):
                 guard !isEnding else { return nil }
                 isEnding = true
-                onChange(.ending(durationMax: self.file.limits.shutdown + Self.endingMargin))
+                let limits = self.file.limits
+                onChange(.ending(durationMax: limits.shutdownDelay + limits.shutdown + Self.endingMargin))
                 self.end(source, &group)
             case .listenersEnded(let failure?): return failure
             case .listenersEnded(nil):
@@ -369,10 +370,12 @@ package final class Gateway: Sendable {
             upstreams.isEnding = true
             upstreams.unreportedCountBeforeEnd = unreportedCount
         }
-        self.feedbackListener.stop()
-        self.listener.stop()
-        let shutdown = self.file.limits.shutdown
+        let (delay, shutdown) = (self.file.limits.shutdownDelay, self.file.limits.shutdown)
         group.addTask {
+            // Health checks fail already, so that a load balancer chooses other gateways.
+            if delay > .zero { try? await Task.sleep(for: delay) }
+            self.feedbackListener.stop()
+            self.listener.stop()
             try? await Task.sleep(for: shutdown * 4 / 5)
             source.yield(.givingUp)
             try? await Task.sleep(for: shutdown / 5 + Self.endingMargin)

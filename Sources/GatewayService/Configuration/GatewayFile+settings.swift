@@ -120,6 +120,10 @@ extension GatewayFile.Limits {
             .help("the same, if the provider sends nothing; after status 10, the time in which nothing is read"),
         Setting("shutdown", \.shutdown, .time(Self.times), example: "10s")
             .help("the time to deliver what is in progress after SIGTERM"),
+        Setting("shutdownDelay", \.shutdownDelay, .time(Duration.zero...Duration.seconds(3600)), example: "15s").help(
+            "the time after SIGTERM in which `/healthz` already answers 503 and connections are still accepted, until "
+                + "a load balancer sends no more"
+        ),
     ]
 }
 

@@ -46,6 +46,8 @@ package struct GatewayFile: Hashable, Sendable {
         /// How long the connection may be idle after an error response.
         var drainIdle = BinaryListenerConfiguration.drainIdleTimeoutDefault
         var shutdown = ListenerConfiguration.shutdownTimeoutDefault
+        /// How long providers are still admitted after SIGTERM, while health checks fail.
+        var shutdownDelay = Duration.zero
     }
 
     /// The address for health checks and metrics.

@@ -182,6 +182,21 @@ import Testing
         _ = try await gateway.end()
     }
 
+    @Test func `in the delay before a stop, health checks fail, and providers are served`() async throws {
+        try await GatewayUpstream().withGateway(limits: "{shutdown: 1s, shutdownDelay: 1h}") { gateway in
+            gateway.child.send(SIGTERM)
+            try await gateway.lines("stopping: ")
+            #expect(try await Self.get("/healthz", gateway).status == 503)
+            #expect(try await Self.get("/readyz", gateway).status == 503)
+            #expect(try await gateway.serves())
+            // The second signal, with which the gateway is ended below, does not wait.
+        }
+        let delayed = try await GatewayUpstream().withGateway(limits: "{shutdown: 1s, shutdownDelay: 50ms}") {
+            #expect(try await $0.serves())
+        }
+        #expect(delayed.code == 0)
+    }
+
     @Test func `readiness says since when the service is unreachable, and health does not change`() async throws {
         let folder = try GatewayProgram.Folder()
         let port = try ReservedPort()
