@@ -137,7 +137,7 @@ int calling_host(void);
 
 // MARK: Hosts
 
-#define HOST_COUNT 64
+#define HOST_COUNT 4096
 
 struct host {
     const char *folder, *next_folder;

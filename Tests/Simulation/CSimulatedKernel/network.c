@@ -170,6 +170,8 @@ void end_socket(struct object *s, bool is_power_failure) {
         // The peer learns of it when it sends something.
         take(&s->received, NULL, s->received.count);
         take(&s->unsent, NULL, s->unsent.count);
+        // If its window is closed, it probes.
+        if (s->peer) schedule(now_ns + 1000000000, WINDOW, s->peer, 0, NULL);
     } else if (s->received.count || s->linger_zero) {
         s->error = ECONNRESET;
         reset_peer(s);

@@ -101,7 +101,12 @@ final class Machine: Sendable {
         try await end
         sim_set_disk(host, false, 0)
         sim_plan_death(host, false, 0, 0, 0)
-        if isOver, process.isAlive, let result = result.withLockedValue({ $0 }) { return try result.get() }
+        if isOver, process.isAlive, let result = result.withLockedValue({ $0 }) {
+            // Its threads end with it.
+            sim_kill_host(host, false)
+            self.begin()
+            return try result.get()
+        }
         task.cancel()
         self.history.note("the machine begins again")
         if process.hadPowerFailure { self.state.withLockedValue { $0.hasLostPower = true } }
