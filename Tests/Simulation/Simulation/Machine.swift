@@ -32,7 +32,7 @@ final class Machine: Sendable {
     private let base: String
     private let history: History
     /// In microseconds.
-    private let syncDurationMax = Chance.one(of: [0, 100, 20_000])
+    private let syncDurationMax = Chance.one(of: [0, 100, 20_000, 500_000])
     /// Whether bits of files flip while the power is off.
     private let isDamaged: Bool
     private let state = NIOLockedValueBox(State())
