@@ -175,13 +175,22 @@ import TokenStore
             #expect(try refused.report["refusedRows"] as? [Int] == [7, 150])
             #expect(try await server.left() == [7, 150])
             try await server.run("DROP TABLE orders; CREATE TABLE held (id int);")
-            // The application holds two rows. It registers one again, and changes the token of the other in a way that
-            // its collation does not see.
+            let status = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = "
+            let rollbackCount = try await server.run(status + "'COM_ROLLBACK';").dropLast()
+            // The application holds two rows until the command has given way. It registers one again, and changes the
+            // token of the other in a way that its collation does not see.
             async let application = server.run(
                 """
                 BEGIN; UPDATE devices SET updated_at = \(ApplyScene.failedAt + 1) WHERE id = 7;
                 UPDATE devices SET token = concat(upper(token), ' ') WHERE id = 150;
-                INSERT INTO held VALUES (1); DO SLEEP(0.7); COMMIT;
+                INSERT INTO held VALUES (1);
+                DELIMITER //
+                FOR i IN 1..2000 DO
+                    IF (SELECT count(*) FROM information_schema.GLOBAL_STATUS
+                        WHERE VARIABLE_NAME = 'COM_ROLLBACK' AND VARIABLE_VALUE > \(rollbackCount)) = 0
+                    THEN DO SLEEP(0.01); END IF;
+                END FOR //
+                COMMIT //
                 """
             )
             try await eventually("the rows are held") {

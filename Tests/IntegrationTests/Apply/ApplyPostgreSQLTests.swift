@@ -139,11 +139,15 @@ import TokenStore
             #expect(try refused.report["refusedRows"] as? [Int] == [7, 150])
             #expect(try await server.left() == [7, 150])
             try await server.run("DROP TABLE orders;")
-            // The application holds a row, and registers it again, longer than a statement waits.
+            // The application holds a row until the command waits for it, and registers it again.
             async let application = server.run(
                 """
                 BEGIN; UPDATE devices SET updated_at = \(ApplyScene.failedAt + 1) WHERE id = 7;
-                CREATE TABLE held (); SELECT pg_sleep(0.7); COMMIT;
+                CREATE TABLE held ();
+                DO $$ BEGIN FOR i IN 1..2000 LOOP
+                    EXIT WHEN EXISTS (SELECT FROM pg_locks WHERE NOT granted); PERFORM pg_sleep(0.01);
+                END LOOP; END $$;
+                COMMIT;
                 """
             )
             try await eventually("the row is held") {
