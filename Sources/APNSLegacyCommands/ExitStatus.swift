@@ -322,7 +322,7 @@ extension TokenTableError: CommandError {
     fileprivate var status: ExitStatus {
         switch self {
         case .missingFile, .notAFile, .cannotOpen: .noInput
-        case .connectionLost: .tryAgain
+        case .connectionLost, .commitLost: .tryAgain
         case .notPermitted: .notPermitted
         case .notADatabase, .corrupt, .noTokens, .noTimes, .notAFlag, .constraint: .dataError
         case .readOnly, .full: .ioError

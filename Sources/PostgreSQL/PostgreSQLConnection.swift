@@ -31,6 +31,8 @@ import Glibc
             throw PostgreSQLError(.connection, "no memory for a connection")
         }
         unsafe self.handle = handle
+        // Otherwise, libpq writes the server's notices to standard error.
+        unsafe PQsetNoticeProcessor(handle, { _, _ in }, nil)
         try self.open()
     }
 

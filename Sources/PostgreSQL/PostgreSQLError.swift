@@ -28,7 +28,9 @@ package struct PostgreSQLError: Error, Hashable, Sendable {
         self.kind = kind
         self.state = state
         let lines = message.split(whereSeparator: \.isNewline).map { line in
-            line.unicodeScalars.map { $0.properties.generalCategory == .control ? "?" : String($0) }.joined()
+            line.drop(while: \.isWhitespace).unicodeScalars.map {
+                $0.properties.generalCategory == .control ? "?" : String($0)
+            }.joined()
         }
         self.message = String(lines.joined(separator: "; ").prefix(Self.characterCountMax))
     }

@@ -179,7 +179,10 @@ struct ServerTableConnection<Table: ServerTokenTable>: TokenTableConnection {
         defer { self.freeSince = .now }
         do throws(Table.Failure) {
             let changedCount = try self.table.change(self.collected[range])
-            try self.table.commit()
+            do throws(Table.Failure) { try self.table.commit() } catch {
+                if error.isFinal { report.uncertainCount = changedCount }
+                throw error
+            }
             let duration = ContinuousClock.now - start
             report.longestLock = max(report.longestLock, duration)
             self.adapt(duration, rowCount: range.count)

@@ -286,8 +286,10 @@ public struct TokenTableApplication: Hashable, Sendable {
                 if !onProgress(progress), report.ending == .done, !connection.isAtEnd { report.ending = .interrupted }
             }
         } catch {
-            guard report.prunedCount > 0, let failure = connection.translated(error) else { throw error }
-            report.ending = .stopped(failure)
+            guard report.prunedCount + report.uncertainCount > 0, let failure = connection.translated(error) else {
+                throw error
+            }
+            report.ending = .stopped(failure.inCommit(of: report.uncertainCount))
         }
         // A row that was due in the first pass and is no longer due counts as changed.
         if report.ending == .done { report.changedCount += max(0, report.dueCount - decision.counts.dueCount) }

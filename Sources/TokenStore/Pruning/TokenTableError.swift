@@ -60,6 +60,8 @@ public enum TokenTableError: Error, Hashable, Sendable {
     case invalidAddress(detail: String)
     /// There is no connection to the database server, or it was lost.
     case connectionLost(database: String, detail: String)
+    /// The connection was lost during a commit, so that its rows may be pruned, or not.
+    case commitLost(database: String, detail: String, rowCount: Int)
     /// The user of the database has no permission.
     case notPermitted(database: String, detail: String)
     /// The database server refused a statement; its code and message.
@@ -125,6 +127,9 @@ extension TokenTableError: CustomStringConvertible {
         case .invalidAddress(let detail): "the address of the database cannot be used: \(detail)"
         case .connectionLost(let database, let detail):
             "no connection to database \(database): \(detail); run again when the server can be reached"
+        case .commitLost(let database, let detail, let rowCount):
+            "the connection to database \(database) was lost during a commit (\(detail)), so up to \(rowCount) rows of "
+                + "the last batch may be pruned, too; run again when the server can be reached"
         case .notPermitted(let database, let detail):
             "database \(database): \(detail); grant SELECT and DELETE, or UPDATE, to this user"
         case .statementFailed(let database, let state, let detail):
@@ -138,6 +143,12 @@ extension TokenTableError: CustomStringConvertible {
 }
 
 extension TokenTableError {
+    /// The same error, if it ended the connection during the commit of some rows.
+    func inCommit(of rowCount: Int) -> TokenTableError {
+        guard rowCount > 0, case .connectionLost(let database, let detail) = self else { return self }
+        return .commitLost(database: database, detail: detail, rowCount: rowCount)
+    }
+
     /// Converts an error of SQLite.
     init(_ error: DatabaseError, path: String) {
         // The statement and its arguments contain tokens, so only SQLite's message is used.

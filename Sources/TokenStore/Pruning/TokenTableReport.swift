@@ -63,6 +63,8 @@ public struct TokenTableReport: Hashable, Sendable {
     public var dueCountMax = 0
     /// Rows that were deleted or deactivated.
     public var prunedCount = 0
+    /// Rows of a batch during whose commit the connection was lost: all of them are pruned, or none.
+    public var uncertainCount = 0
     /// Rows that were due in the first pass and had changed in the second; kept or already removed.
     public var changedCount = 0
     /// Rows that a constraint or trigger of the database protected; kept.

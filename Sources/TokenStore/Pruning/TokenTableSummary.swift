@@ -42,6 +42,7 @@ package struct TokenTableSummary {
         add(report.unreadableTimeCount, "kept: the registration time is not valid", rows: report.unreadableTimeRows)
         add(report.inactiveCount, "kept: inactive already")
         add(report.dueCount, "to \(self.isDeletion ? "delete" : "deactivate")")
+        add(report.uncertainCount, "perhaps \(self.verb): the connection was lost during their commit")
         add(report.changedCount, "kept: changed meanwhile")
         add(report.refusedCount, "kept: the database refused", rows: report.refusedRows)
         if report.batchCount > 0 {
@@ -91,7 +92,7 @@ package struct TokenTableSummary {
             ("registeredLater", report.registeredLaterCount), ("grace", report.graceCount),
             ("unreadableTimes", report.unreadableTimeCount), ("inactiveAlready", report.inactiveCount),
             ("due", report.dueCount), ("dueByZone", report.zoneDueCount), ("dueMax", report.dueCountMax),
-            ("pruned", report.prunedCount),
+            ("pruned", report.prunedCount), ("uncertain", report.uncertainCount),
             ("changedMeanwhile", report.changedCount), ("refused", report.refusedCount),
             ("batches", report.batchCount), ("longestLockMilliseconds", self.longestLockMilliseconds),
         ]

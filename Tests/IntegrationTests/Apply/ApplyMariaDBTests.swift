@@ -185,11 +185,14 @@ import TokenStore
                 UPDATE devices SET token = concat(upper(token), ' ') WHERE id = 150;
                 INSERT INTO held VALUES (1);
                 DELIMITER //
-                FOR i IN 1..2000 DO
-                    IF (SELECT count(*) FROM information_schema.GLOBAL_STATUS
-                        WHERE VARIABLE_NAME = 'COM_ROLLBACK' AND VARIABLE_VALUE > \(rollbackCount)) = 0
-                    THEN DO SLEEP(0.01); END IF;
-                END FOR //
+                BEGIN NOT ATOMIC
+                    waiting: FOR i IN 1..2000 DO
+                        IF (SELECT VARIABLE_VALUE > \(rollbackCount) FROM information_schema.GLOBAL_STATUS
+                            WHERE VARIABLE_NAME = 'COM_ROLLBACK')
+                        THEN LEAVE waiting; END IF;
+                        DO SLEEP(0.01);
+                    END FOR;
+                END //
                 COMMIT //
                 """
             )
@@ -264,15 +267,41 @@ import TokenStore
         }
     }
 
+    @Test func `a connection lost in a commit, and a server that restarts, are one line, and a run finishes`()
+        async throws
+    {
+        try self.scene.record(1...1000)
+        try await MariaDBServer.with(self.scene) { server in
+            for count in [100, 1000] {
+                try await server.run(
+                    """
+                    CREATE TABLE IF NOT EXISTS devices (id int PRIMARY KEY, token text, updated_at timestamp NOT NULL);
+                    INSERT INTO devices VALUES \(Self.dueRows(count));
+                    """
+                )
+                if count == 1000 {
+                    try await ApplyServerChecks.restart(self.scene, server)
+                } else {
+                    try await ApplyServerChecks.loseCommits(self.scene, server) { port in
+                        "mysql://tests@127.0.0.1:\(port)/app?ssl-mode=disabled"
+                    }
+                }
+            }
+        }
+    }
+
+    private static func dueRows(_ count: Int) -> String {
+        (1...count).map { "(\($0), '\(ApplyScene.token($0))', '2026-01-01')" }.joined(separator: ",")
+    }
+
     @Test func `killed at random beside an application, it prunes all dead rows and no living one`() async throws {
         let count = TestEffort.count(6000, long: 100_000)
         try await MariaDBServer.with(self.scene) { server in
-            let rows = (1...count).map { "(\($0), '\(ApplyScene.token($0))', '2026-01-01')" }
             try await server.run(
                 """
                 CREATE TABLE devices (id int PRIMARY KEY, token text, updated_at timestamp NOT NULL);
                 CREATE TABLE renewed (id int PRIMARY KEY);
-                INSERT INTO devices VALUES \(rows.joined(separator: ","));
+                INSERT INTO devices VALUES \(Self.dueRows(count));
                 """
             )
             // Devices register again, each in a transaction of its own.

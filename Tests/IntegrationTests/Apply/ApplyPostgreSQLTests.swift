@@ -160,6 +160,46 @@ import TokenStore
         }
     }
 
+    @Test func `a connection lost in a commit, and a server that restarts, are one line, and a run finishes`()
+        async throws
+    {
+        try self.scene.record(1...1000)
+        try await self.withServer { server in
+            for count in [100, 1000] {
+                try await server.run(Self.dueRows(count))
+                if count == 1000 {
+                    try await ApplyServerChecks.restart(self.scene, server)
+                } else {
+                    try await ApplyServerChecks.loseCommits(self.scene, server) { port in
+                        "postgresql://tests@127.0.0.1:\(port)/postgres?sslmode=disable"
+                    }
+                }
+            }
+        }
+    }
+
+    private static func dueRows(_ count: Int) -> String {
+        let rows = (1...count).map { "(\($0), '\(ApplyScene.token($0))', '2026-01-01')" }
+        return """
+            CREATE TABLE IF NOT EXISTS devices (id int PRIMARY KEY, token text, updated_at timestamptz);
+            INSERT INTO devices VALUES \(rows.joined(separator: ","));
+            """
+    }
+
+    @Test(.enabled(if: PgBouncer.isInstalled, "Debian's package pgbouncer is not installed."))
+    func `each transaction may be in another session of a pooler`() async throws {
+        try self.scene.record(1...99)
+        try await self.withServer { server in
+            try await server.run(Self.dueRows(100))
+            let pooler = try await PgBouncer(in: self.scene.folder, for: server)
+            let options = ["--database", pooler.address] + ApplyServerChecks.columns + ["--max-fraction", "1"]
+            let run = try await self.scene.run(options + ["--batch", "20", "--summary", "json"])
+            #expect(try run.code == 0 && run.count("pruned") == 99, "\(run)")
+            #expect(try await server.left() == [100])
+            await pooler.stop()
+        }
+    }
+
     @Test func `killed at random beside an application, it prunes all dead rows and no living one`() async throws {
         let count = TestEffort.count(6000, long: 100_000)
         try await self.withServer { server in

@@ -18,8 +18,14 @@ protocol ApplyServer: Sendable {
     @discardableResult
     func run(_ sql: String) async throws -> String
 
+    /// The socket on which it listens.
+    var socket: String { get }
+
     /// Stops the server immediately, and waits for its end.
     func stop() async
+
+    /// Starts the stopped server again, with the same data.
+    func start() async throws
 }
 
 extension ApplyServer {
@@ -192,6 +198,41 @@ enum ApplyServerChecks {
         #expect(try await server.run("SELECT count(*) FROM devices WHERE updated_at < '2026-01-05';") == "0\n")
         let living = try await server.run("SELECT count(*) FROM renewed;")
         #expect(try await server.run("SELECT count(*) FROM devices;") == living && living != "0\n")
+    }
+
+    /// Loses the connection during a commit; the table has 100 due rows.
+    static func loseCommits(_ scene: ApplyScene, _ server: some ApplyServer, address: (Int) -> String) async throws {
+        var count = 100
+        for cut in CommitRelay.Cut.allCases {
+            let relay = try CommitRelay(to: server.socket, cut, atCommit: 2)
+            let limits = ["--max-fraction", "1", "--batch", "20", "--summary", "json"]
+            let run = try await scene.run(["--database", address(relay.port)] + Self.columns + limits)
+            relay.stop()
+            #expect(try run.failed(75, naming: "20 rows") && run.count("uncertain") == 20, "\(cut) \(run)")
+            #expect(try run.count("pruned") == 20 && run.error.split(separator: "\n").count == 1, "\(cut) \(run)")
+            count -= cut == .before ? 20 : 40
+            #expect(try await server.left().count == count, "\(cut)")
+        }
+        let run = try await server.apply(scene, ["--max-fraction", "1"])
+        let left = try await server.left()
+        #expect(run.code == 0 && left.isEmpty, "\(run)")
+    }
+
+    /// Stops the server twice in the middle of a run; the table has 1000 due rows.
+    static func restart(_ scene: ApplyScene, _ server: some ApplyServer) async throws {
+        let options = ["--database", server.address] + Self.columns + ["--max-fraction", "1"]
+        for count in [1000, 800] {
+            async let running = scene.start(options + ["--batch", "5"])
+            try await eventually("some rows are pruned") { try await server.left().count < count }
+            await server.stop()
+            let run = try await running
+            #expect(run.code == 75 && run.error.split(separator: "\n").count == 1, "\(run)")
+            #expect(run.output.contains(/, [1-9][0-9]* deleted,/), "\(run)")
+            try await server.start()
+        }
+        let run = try await scene.run(options)
+        let left = try await server.left()
+        #expect(run.code == 0 && left.isEmpty, "\(run)")
     }
 
     /// Runs the command with each of the wrong options, and checks the exit code and the one line of the error.

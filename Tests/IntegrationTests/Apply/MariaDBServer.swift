@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import NIOConcurrencyHelpers
 
 /// A separate MariaDB server on a socket in a folder; its database is `app`.
 final class MariaDBServer: ApplyServer {
@@ -14,7 +15,9 @@ final class MariaDBServer: ApplyServer {
     }
 
     private let folder: String
-    private let server: Child
+    /// The words of the server's command line.
+    private let words: [String]
+    private let server = NIOLockedValueBox<Child?>(nil)
 
     convenience init(in parent: String) async throws { try await self.init(in: parent, options: ["--skip-networking"]) }
 
@@ -30,16 +33,23 @@ final class MariaDBServer: ApplyServer {
         ).end()
         guard made.code == 0 else { throw Child.Failure(description: "mariadb-install-db: \(made)") }
         let files = ["--socket=\(folder)/socket", "--pid-file=\(folder)/pid", "--innodb-flush-log-at-trx-commit=0"]
-        self.server = try ApplyServerProgram.start([Self.program] + common + files + options, log: folder + "/log")
-        // The server is ready only when it answers.
+        self.words = [Self.program] + common + files + options
+        try await self.start()
         let sql = """
             CREATE DATABASE app; CREATE USER tests@localhost; GRANT ALL ON *.* TO tests@localhost WITH GRANT OPTION;
             """
+        _ = try await self.run(sql, user: "root", database: "mysql")
+    }
+
+    func start() async throws {
+        let server = try ApplyServerProgram.start(self.words, log: self.folder + "/log")
+        self.server.withLockedValue { $0 = server }
+        // The server is ready only when it answers.
         let deadline = ContinuousClock.now + .seconds(30)
-        while ContinuousClock.now < deadline, !self.server.hasEnded {
-            if (try? await self.run(sql, user: "root", database: "mysql")) != nil { return }
+        while ContinuousClock.now < deadline, !server.hasEnded {
+            if (try? await self.run("SELECT 1", user: "root", database: "mysql")) != nil { return }
         }
-        let log = (try? String(contentsOfFile: folder + "/log", encoding: .utf8)) ?? ""
+        let log = (try? String(contentsOfFile: self.folder + "/log", encoding: .utf8)) ?? ""
         throw Child.Failure(description: "The server does not answer: \(log.suffix(500))")
     }
 
@@ -68,7 +78,8 @@ final class MariaDBServer: ApplyServer {
     }
 
     func stop() async {
-        self.server.send(SIGKILL)
-        _ = try? await self.server.end()
+        let server = self.server.withLockedValue { $0 }
+        server?.send(SIGKILL)
+        _ = try? await server?.end()
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import NIOConcurrencyHelpers
 
 /// A separate PostgreSQL server on a socket in a folder.
 final class PostgreSQLServer: ApplyServer {
@@ -19,27 +20,34 @@ final class PostgreSQLServer: ApplyServer {
     }
 
     private let folder: String
-    private let server: Child
+    private let server = NIOLockedValueBox<Child?>(nil)
 
     init(in parent: String) async throws {
         let folder = try ApplyServerProgram.makeFolder("postgresql", in: parent)
         self.folder = folder
-        let programs = Self.programs ?? ""
-        let data = folder + "/data"
+        let program = (Self.programs ?? "") + "/initdb"
         let made = try await ApplyServerProgram.start(
-            [programs + "/initdb", "-D", data, "-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+            [program, "-D", folder + "/data", "-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
         ).end()
         guard made.code == 0 else { throw Child.Failure(description: "initdb: \(made)") }
-        self.server = try ApplyServerProgram.start([
-            programs + "/postgres", "-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off",
+        try await self.start()
+    }
+
+    func start() async throws {
+        let server = try ApplyServerProgram.start([
+            (Self.programs ?? "") + "/postgres", "-D", self.folder + "/data", "-k", self.folder, "-c",
+            "listen_addresses=", "-c", "fsync=off",
         ])
+        self.server.withLockedValue { $0 = server }
         // The server is ready only when it answers.
         let deadline = ContinuousClock.now + .seconds(30)
-        while ContinuousClock.now < deadline, !self.server.hasEnded {
+        while ContinuousClock.now < deadline, !server.hasEnded {
             if (try? await self.run("SELECT 1;")) != nil { return }
         }
         throw Child.Failure(description: "The server does not answer.")
     }
+
+    var socket: String { self.folder + "/.s.PGSQL.5432" }
 
     func address(user: String) -> String { "postgresql://\(user)@/postgres?host=\(self.folder)" }
 
@@ -63,7 +71,8 @@ final class PostgreSQLServer: ApplyServer {
 
     func stop() async {
         // Its other processes notice its end, and exit.
-        self.server.send(SIGQUIT)
-        _ = try? await self.server.end()
+        let server = self.server.withLockedValue { $0 }
+        server?.send(SIGQUIT)
+        _ = try? await server?.end()
     }
 }
