@@ -127,8 +127,8 @@ public struct BroadcastConfiguration: Sendable {
     ///   - bundleID: the app's bundle identifier, without the suffix of a push type.
     ///   - trust: the authorities of the services' certificates; those of the system by default.
     ///   - configure: changes the other options, for each of the two services.
-    /// - Throws: ``ProviderError/Kind/tls(_:)`` for a file that cannot be read, ``ProviderError/Kind/configuration``
-    ///   for invalid identifiers.
+    /// - Throws: `ProviderError` of kind `tls` for a file that cannot be read, of kind `configuration` for invalid
+    ///   identifiers.
     public init(
         _ endpoints: BroadcastEndpoints,
         p8 path: String,
