@@ -323,7 +323,7 @@ extension TokenTableError: CommandError {
         switch self {
         case .missingFile, .notAFile, .cannotOpen: .noInput
         case .connectionLost, .commitLost: .tryAgain
-        case .notPermitted: .notPermitted
+        case .notPermitted, .notAdmitted: .notPermitted
         case .notADatabase, .corrupt, .noTokens, .noTimes, .notAFlag, .constraint: .dataError
         case .readOnly, .full: .ioError
         case .busy: .tryAgain

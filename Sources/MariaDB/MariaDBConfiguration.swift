@@ -15,6 +15,8 @@ package struct MariaDBConfiguration: Hashable, Sendable {
     package var database = ""
     /// Whether a connection to a host is encrypted and the server's certificate verified; an option file prevails.
     package var verifiesServer = true
+    /// Whether the connection is refused if an option file has turned that off.
+    package var requiresVerification = false
     /// The file of trusted authorities; `nil` for those of the option files, or of the system.
     package var authorities: String?
     /// The file of the client's certificate.

@@ -39,6 +39,23 @@ import Glibc
             UInt(CLIENT_FOUND_ROWS)
         )
         guard unsafe opened != nil else { throw self.error(.connection) }
+        // Option files are read later than the options above. A new connection would not have the session's settings.
+        self.set(MYSQL_OPT_RECONNECT, CChar(0))
+        guard self.configuration.requiresVerification, self.isNetwork else { return }
+        var verifies = CChar(0)
+        guard unsafe mysql_get_option(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verifies) == 0, verifies != 0,
+            unsafe mysql_get_ssl_cipher(handle) != nil
+        else {
+            throw MariaDBError(.connection, number: Self.unverifiedNumber, "an option file turns off the verification")
+        }
+    }
+
+    /// That of the client's errors for TLS.
+    private static let unverifiedNumber: UInt32 = 2026
+
+    /// To the library, "localhost" with a port is a socket, too.
+    private var isNetwork: Bool {
+        self.configuration.host.map { $0 != "localhost" || self.configuration.port != nil } ?? false
     }
 
     deinit { unsafe mysql_close(self.handle) }
@@ -51,15 +68,9 @@ import Glibc
         // Otherwise, a server can ask for any file of this machine.
         self.set(MYSQL_OPT_LOCAL_INFILE, UInt32(0))
         self.set(MYSQL_SET_CHARSET_NAME, "utf8mb4")
-        if let file = self.configuration.optionFile {
-            self.set(MYSQL_READ_DEFAULT_FILE, file)
-        } else {
-            self.set(MYSQL_READ_DEFAULT_GROUP, "apns-legacy")
-        }
-        guard let host = self.configuration.host else { return }
-        // To the library, "localhost" with a port is a socket, too.
-        let isNetwork = host != "localhost" || self.configuration.port != nil
-        guard isNetwork else { return }
+        self.set(MYSQL_READ_DEFAULT_FILE, self.configuration.optionFile)
+        self.set(MYSQL_READ_DEFAULT_GROUP, "apns-legacy")
+        guard self.isNetwork else { return }
         self.set(MYSQL_OPT_PROTOCOL, UInt32(MYSQL_PROTOCOL_TCP.rawValue))
         guard self.configuration.verifiesServer else { return }
         // Without the verification, the library goes on without TLS if the server has none.
@@ -167,9 +178,12 @@ package enum MariaDBValue: Hashable, Sendable {
             throw MariaDBError(.statement, "\(parameters.count) parameters instead of \(count)")
         }
         let bound = MariaDBParameters(parameters)
-        guard unsafe bound.binds.isEmpty || mysql_stmt_bind_param(self.handle, bound.binds.baseAddress) == 0,
-            unsafe mysql_stmt_execute(self.handle) == 0
-        else { throw self.error }
+        // The library reads the parameters when it runs the statement.
+        let isRun = withExtendedLifetime(bound) {
+            unsafe (bound.binds.isEmpty || mysql_stmt_bind_param(self.handle, bound.binds.baseAddress) == 0)
+                && mysql_stmt_execute(self.handle) == 0
+        }
+        guard isRun else { throw self.error }
         guard unsafe mysql_stmt_field_count(self.handle) > 0 else {
             return unsafe MariaDBResult(changedCount: Int(clamping: mysql_stmt_affected_rows(self.handle)))
         }
@@ -192,6 +206,8 @@ package enum MariaDBValue: Hashable, Sendable {
         guard unsafe mysql_stmt_bind_result(self.handle, columns.binds.baseAddress) == 0 else { throw self.error }
         let rowCount = unsafe Int(clamping: mysql_stmt_num_rows(self.handle))
         let result = MariaDBResult(types: types, rowCount: rowCount)
+        // The library writes into the columns.
+        defer { withExtendedLifetime(columns) {} }
         while true {
             switch unsafe mysql_stmt_fetch(self.handle) {
             case 0: for column in 0..<count { unsafe result.append(columns.value(column)) }

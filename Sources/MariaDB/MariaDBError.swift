@@ -20,6 +20,9 @@ package struct MariaDBError: Error, Hashable, Sendable {
     /// The message in one line, in which words that are as long as a token are left out.
     package var message: String
 
+    /// A batch takes too long; with the number of the server's time limit.
+    package static let overdue = MariaDBError(.statement, number: 1969, state: "70100", "the batch takes too long")
+
     init(_ kind: Kind, number: UInt32 = 0, state: String = "HY000", _ message: String) {
         // A connection can be lost in any statement.
         self.kind = Self.lostNumbers.contains(number) ? .connection : kind
@@ -28,8 +31,14 @@ package struct MariaDBError: Error, Hashable, Sendable {
         let shown = message.unicodeScalars.map { scalar in
             scalar.properties.generalCategory == .control ? " " : String(scalar)
         }.joined()
-        let words = shown.split(separator: " ").map { word in
-            word.utf8.count < Self.wordByteCountMax || Self.isPath(word) ? String(word) : "..."
+        // What a statement quotes may be a value of a row, also in several words.
+        let parts = shown.split(separator: "'", omittingEmptySubsequences: false).enumerated().map { index, part in
+            let isValue = index % 2 == 1 && self.kind == .statement && part.utf8.count >= Self.wordByteCountMax
+            return isValue ? "..." : String(part)
+        }
+        let words = parts.joined(separator: "'").split(separator: " ").map { word in
+            let isShown = word.utf8.count < Self.wordByteCountMax || (self.kind == .connection && Self.isPath(word))
+            return isShown ? String(word) : "..."
         }
         self.message = String(words.joined(separator: " ").prefix(Self.characterCountMax))
     }
@@ -39,7 +48,9 @@ package struct MariaDBError: Error, Hashable, Sendable {
     /// The length from which a word may be a value of a row, such as a token.
     private static let wordByteCountMax = 40
     /// No connection can be made; it was lost; the server stops, or ended it.
-    private static let lostNumbers: Set<UInt32> = [1053, 1927, 2002, 2003, 2005, 2006, 2012, 2013, 2026, 2027, 2055]
+    private static let lostNumbers: Set<UInt32> = [
+        1053, 1927, 2002, 2003, 2005, 2006, 2012, 2013, 2026, 2027, 2055, 3169, 4031,
+    ]
 
     /// Whether a word is a quoted path, as of a socket.
     private static func isPath(_ word: Substring) -> Bool { word.drop { "'\"(`".contains($0) }.hasPrefix("/") }

@@ -3,6 +3,7 @@
 import APNSServer
 import APNSSession
 import APNSTestKit
+import APNSTransport
 import APNSWire
 import ListenerFixtures
 import NIOCore
@@ -128,6 +129,101 @@ struct ListenerStopTests {
                 let ending = try await provider.end()
                 #expect(ending.bytes == [])
                 #expect(!ending.hasCloseNotify)
+            }
+        }
+    }
+
+    /// Keeps the system from ending the stream: only TLS ends.
+    private final class OutputKeeper: ChannelOutboundHandler, Sendable {
+        typealias OutboundIn = ByteBuffer
+
+        func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+            guard mode == .output else { return context.close(mode: mode, promise: promise) }
+            promise?.succeed(())
+        }
+    }
+
+    @Test func `what is discarded before close_notify arrives is not taken for accepted`() async throws {
+        let backend = ScriptedBackend { _ in nil }
+        let configuration = try Fixture.configuration { $0.inFlightCountMax = 2 }
+        try await Fixture.withListener(backend, configuration) { listener, port in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
+                try await provider.channel.pipeline.addHandler(OutputKeeper(), position: .first).get()
+                try await provider.send(try Fixture.frames(1...5))
+                try await backend.wait("two messages") { $0.taken.count == 2 }
+                try await provider.closeOutput()
+                listener.stop()
+                try await backend.wait("the rest") { $0.discardedCount == 3 }
+                for identifier in [1, 2] as [UInt32] { backend.settle(identifier, .accepted) }
+                #expect(try await provider.end().bytes == Fixture.response(.shutdown, 2))
+            }
+        }
+    }
+
+    @Test func `a message of which a part was read is the first that is not accepted`() async throws {
+        let backend = ScriptedBackend { _ in nil }
+        let configuration = try Fixture.configuration { $0.inFlightCountMax = 1 }
+        try await Fixture.withListener(backend, configuration) { listener, port in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
+                // 0 is no identifier for status 10.
+                var bytes = try Fixture.frames(0...0)
+                var rest = try Fixture.frames(101...103)
+                bytes.writeImmutableBuffer(rest.readSlice(length: 20) ?? ByteBuffer())
+                try await provider.send(bytes)
+                try await backend.wait("one message") { $0.taken.count == 1 }
+                try await provider.send(rest)
+                listener.stop()
+                try await backend.wait("the rest") { $0.discardedCount == 3 }
+                backend.settle(0, .accepted)
+                #expect(try await provider.end().bytes == Fixture.response(.processingError, 101))
+            }
+        }
+    }
+
+    /// A backend whose connections never end.
+    private final class EndlessBackend: DeliveryBackend {
+        let taken = ObservedValue(0)
+
+        func admit(_ provider: ProviderConnection) -> Admission { .admitted(Connection(self.taken)) }
+
+        private final class Connection: DeliveryConnection {
+            private let taken: ObservedValue<Int>
+
+            init(_ taken: ObservedValue<Int>) { self.taken = taken }
+
+            func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
+                self.taken.change { $0 += 1 }
+                return nil
+            }
+
+            func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (GatewayEnding) -> Void) {}
+        }
+    }
+
+    @Test func `a connection that does not end in time is reset`() async throws {
+        let backend = EndlessBackend()
+        let configuration = try Fixture.configuration { $0.shutdownTimeout = .milliseconds(200) }
+        try await Fixture.withListener(backend, configuration) { listener, port in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
+                try await provider.send(try Fixture.frames(1...5))
+                try await backend.taken.wait(until: { $0 == 5 }) { _ in ScriptedBackend.DeadlineExceeded(what: "five") }
+                try await provider.closeOutput()
+                listener.stop()
+                let ending = try await provider.end()
+                #expect(ending.bytes == [] && ending.isReset, "\(ending)")
+            }
+        }
+    }
+
+    @Test func `a provider that ends its stream without close_notify is not told that it is accepted`() async throws {
+        let backend = ScriptedBackend { _ in nil }
+        try await Fixture.withListener(backend) { _, port in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
+                try await provider.send(try Fixture.frames(1...3))
+                try await backend.wait("three messages") { $0.taken.count == 3 }
+                provider.channel.triggerUserOutboundEvent(RawCloseHandler.Cut(keepsInput: true), promise: nil)
+                let ending = try await provider.end()
+                #expect(ending.bytes == [] && ending.isReset, "\(ending)")
             }
         }
     }

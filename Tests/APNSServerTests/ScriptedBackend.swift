@@ -4,6 +4,7 @@ import APNSServer
 import APNSSession
 import APNSTestKit
 import APNSWire
+import Glibc
 import NIOCore
 
 /// A backend that records what it receives, with outcomes chosen by a test.
@@ -91,4 +92,9 @@ final class ScriptedBackend: DeliveryBackend {
 
         func closed() { self.backend.note { $0.closedCount += 1 } }
     }
+}
+
+extension ScriptedProvider.Ending {
+    /// Whether the connection was reset, if no write was the first to learn of it.
+    var isReset: Bool { (self.error as? IOError)?.errnoCode == ECONNRESET && !self.hasCloseNotify }
 }

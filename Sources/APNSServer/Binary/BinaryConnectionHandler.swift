@@ -319,16 +319,31 @@ extension BinaryConnectionHandler {
         case .receiving(let delivery): if !self.isReadingStopped { self.endInput(for: delivery, context: context) }
         case .ending, .draining:
             // The backend is still completing the end, which closes the connection.
-            let isOver = self.dispatcher.session.inputClosed() == .close && self.isDraining
-            if isOver || self.tls.isTruncated { context.close(promise: nil) }
+            if self.dispatcher.session.inputClosed() == .close, self.isDraining {
+                context.close(promise: nil)
+            } else if self.tls.isTruncated {
+                if self.isDraining { context.close(promise: nil) } else { self.reset(context) }
+            }
         case .deciding, .closed: break
         }
     }
 
     /// Called when everything that arrived before the end of input is processed.
     private func endInput(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
-        // A provider that sent no close_notify is gone, so no outcomes are reported to it.
-        guard !self.tls.isTruncated else { return context.close(promise: nil) }
+        guard self.pendingEnds.isEmpty else {
+            // What came before was discarded, and nothing more comes.
+            self.remainingRestByteCount = 0
+            self.endAfterRest(context)
+            return self.inputClosed(context)
+        }
+        // A provider that sent no close_notify is gone, so no outcomes are reported to it. If it has only closed its
+        // side, an orderly end would mean that everything is accepted.
+        guard !self.tls.isTruncated else {
+            guard self.dispatcher.session.inFlightCount == 0, !self.dispatcher.hasDiscarded else {
+                return self.reset(context)
+            }
+            return context.close(promise: nil)
+        }
         switch self.dispatcher.session.inputClosed() {
         case .awaitEarlier: self.phase = .ending(delivery)
         case .close: context.close(promise: nil)
@@ -403,6 +418,7 @@ extension BinaryConnectionHandler {
         }
         self.stopTimer?.cancel()
         self.remainingRestByteCount = nil
+        self.dispatcher.endDiscarding()
         let ends = self.pendingEnds
         self.pendingEnds = []
         for end in ends { end(self, context) }
@@ -583,7 +599,7 @@ extension BinaryConnectionHandler {
         self.phase = .ending(delivery)
         self.isReadingStopped = true
         self.discard(for: delivery)
-        if self.tls.isTruncated { context.close(promise: nil) }
+        if self.tls.isTruncated { self.reset(context) }
     }
 
     private func finish(_ ending: GatewayEnding, for delivery: any DeliveryConnection, context: ChannelHandlerContext) {

@@ -36,6 +36,8 @@ struct FrameDispatcher: ~Copyable {
     private var skipper = FrameSkipper()
     /// Counts what is discarded.
     private var discarded = DiscardedFrameCounter()
+    /// The beginning of a discarded message, which is reported to the session when it is complete.
+    private var beginOfDiscarded = ByteBuffer()
     /// The counts for the log.
     var counts = ConnectionCounts()
     /// The number that the message at fault would have, if it is the first discarded one.
@@ -250,15 +252,32 @@ struct FrameDispatcher: ~Copyable {
 
     /// Reports the complete messages in discarded bytes to the session.
     private mutating func recordIdentifiers(in bytes: UnsafeRawBufferPointer) {
+        // The end of a message that is reported, or cannot be read.
+        let isAtBegin = self.beginOfDiscarded.readableBytes == 0
+        let offset = isAtBegin ? unsafe self.discarded.byteCountToFrameEnd(in: bytes) : 0
+        unsafe self.beginOfDiscarded.writeBytes(UnsafeRawBufferPointer(rebasing: bytes[offset...]))
         var layout = FrameLayout(command: .simple)
-        // The end of a message that began in earlier bytes.
-        var offset = unsafe self.discarded.byteCountToFrameEnd(in: bytes)
-        while true {
-            let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[offset...])
-            guard (try? unsafe layout.read(rest, limits: self.limits)) == true else { return }
+        while self.beginOfDiscarded.readableBytes > 0 {
+            let isComplete = try? unsafe self.beginOfDiscarded.withUnsafeReadableBytes {
+                unsafe try layout.read($0, limits: self.limits)
+            }
+            guard isComplete == true else {
+                // What cannot be read has no identifier.
+                if isComplete == nil { self.beginOfDiscarded.clear() }
+                break
+            }
             self.session.discarded(identifier: layout.identifier)
-            offset += layout.byteCount
+            self.beginOfDiscarded.moveReaderIndex(forwardBy: layout.byteCount)
         }
+        self.beginOfDiscarded.discardReadBytes()
+    }
+
+    /// Reports a message to the session of which only the beginning has arrived: it was not accepted.
+    mutating func endDiscarding() {
+        guard let command = self.beginOfDiscarded.readInteger(as: UInt8.self) else { return }
+        let isKnown = Command(rawValue: command) == .enhanced
+        self.session.discarded(identifier: isKnown ? self.beginOfDiscarded.readInteger(as: UInt32.self) : nil)
+        self.beginOfDiscarded.clear()
     }
 
     /// Whether a part of a message has arrived, or messages wait for room.

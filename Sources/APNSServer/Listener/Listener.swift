@@ -244,12 +244,13 @@ public final class Listener: Sendable {
         if duration > .zero { self.registry.send(self.parts.farewell) }
         // Also cuts connections that arrived during the shutdown.
         let cut = eventLoop.scheduleTask(in: TimeAmount(duration)) { [registry] in
-            registry.send(RawCloseHandler.Cut())
+            // The end of the stream would tell a provider that everything was accepted.
+            registry.send(RawCloseHandler.Cut(isReset: true))
         }
         await withTaskCancellationHandler {
             try? await emptied.futureResult.get()
         } onCancel: {
-            self.registry.send(RawCloseHandler.Cut())
+            self.registry.send(RawCloseHandler.Cut(isReset: true))
         }
         cut.cancel()
     }

@@ -71,7 +71,7 @@ enum MariaDBAddress {
         case "ssl-cert": configuration.certificate = value
         case "ssl-key": configuration.key = value
         case "ssl-mode" where value.lowercased() == "disabled": configuration.verifiesServer = false
-        case "ssl-mode" where value.lowercased() == "verify_identity": break
+        case "ssl-mode" where value.lowercased() == "verify_identity": configuration.requiresVerification = true
         case "ssl-mode":
             throw TokenTableError.invalidAddress(detail: "ssl-mode must be VERIFY_IDENTITY (the default) or DISABLED")
         case "defaults-file":

@@ -72,10 +72,13 @@ struct MariaDBColumn: ServerTableColumn {
     /// The token: bytes, or a text.
     var token: String { self.family == .binary ? self.quoted : self.text }
 
-    /// The time as an ISO 8601 text, or its number; the session is in UTC.
+    /// The time as an ISO 8601 text, or its number, in any time zone of the session.
     var time: String {
         switch self.family {
-        case .timestamp: "DATE_FORMAT(\(self.quoted), '%Y-%m-%dT%H:%i:%sZ')"
+        case .timestamp:
+            // 0 is no time.
+            "CASE WHEN UNIX_TIMESTAMP(\(self.quoted)) = 0 THEN '0000-00-00' ELSE DATE_FORMAT('1970-01-01' + "
+                + "INTERVAL UNIX_TIMESTAMP(\(self.quoted)) SECOND, '%Y-%m-%dT%H:%i:%sZ') END"
         case .datetime: "DATE_FORMAT(\(self.quoted), '%Y-%m-%dT%H:%i:%s')"
         case .date: "DATE_FORMAT(\(self.quoted), '%Y-%m-%d')"
         default: self.value
@@ -89,6 +92,7 @@ struct MariaDBColumn: ServerTableColumn {
         case .bits: self.quoted + " + 0"
         // Not as a text, which has fewer digits.
         case .float: self.quoted + " + 0e0"
+        case .timestamp: "CAST(UNIX_TIMESTAMP(\(self.quoted)) AS BINARY)"
         default: "CAST(\(self.text) AS BINARY)"
         }
     }

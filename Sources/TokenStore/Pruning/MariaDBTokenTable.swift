@@ -65,7 +65,9 @@ final class MariaDBTokenTable: ServerTokenTable {
     func change(_ rows: ArraySlice<[MariaDBValue]>) throws(MariaDBError) -> Int {
         let statement = try self.prepared(\.changeStatement, self.changeSQL)
         var (changedCount, rest) = (0, rows)
+        let deadline = ContinuousClock.now + ServerTableLimits.changeTimeout
         while let last = rest.prefix(Self.groupRowCount).last {
+            guard ContinuousClock.now < deadline else { throw .overdue }
             let group = rest.prefix(Self.groupRowCount)
             rest = rest.dropFirst(group.count)
             // The last one again does not change the result.
@@ -102,7 +104,8 @@ extension MariaDBResult: ServerTablePage {}
 
 extension MariaDBError: DatabaseServerError {
     var isTransient: Bool { Self.transientNumbers.contains(self.number) }
-    var isRefusal: Bool { self.stateClass == "23" || self.stateClass == "45" }
+    /// Of a trigger or a constraint; that of MySQL for CHECK has no class of its own.
+    var isRefusal: Bool { self.stateClass == "23" || self.stateClass == "45" || self.number == 3819 }
     var isFinal: Bool { self.kind == .connection }
 
     /// The row has changed since it was read, a lock, a deadlock, and the time limits of either server.
@@ -121,6 +124,8 @@ extension TokenTableError {
         case 1034, 1194, 1195: self = .corrupt(path: database, detail: error.message)
         // For a database, a table, a column, and an operation.
         case 1044, 1142, 1143, 1227: self = .notPermitted(database: database, detail: error.message)
+        // A password or user, and TLS.
+        case 1045, 1698, 2026: self = .notAdmitted(database: database, detail: error.message)
         case _ where error.kind == .connection: self = .connectionLost(database: database, detail: error.message)
         default: self = .statementFailed(database: database, state: error.state, detail: error.message)
         }

@@ -145,6 +145,8 @@ struct ServerTableConnection<Table: ServerTokenTable>: TokenTableConnection {
                 if error.isTransient {
                     guard ContinuousClock.now < deadline else { throw error }
                     self.batchRowCount = max(1, rowCount / 2)
+                    // A server that does not wait for a row is not asked again at once.
+                    if rowCount == 1 { usleep(UInt32(ServerTableLimits.rowLockTimeout / .microseconds(1))) }
                     continue
                 }
                 guard error.isRefusal else { throw error }
@@ -211,7 +213,7 @@ struct ServerTableConnection<Table: ServerTokenTable>: TokenTableConnection {
 
 /// Limits for tables on a database server.
 enum ServerTableLimits {
-    /// How long a server may take for one answer.
+    /// How long a server may take for one answer; for a part of it with MariaDB and MySQL.
     static let answerTimeout = Duration.seconds(60)
     /// The pause between batches, for the server's load: unlike in SQLite, others queue for their locks.
     static let pauseDuration = Duration.milliseconds(5)

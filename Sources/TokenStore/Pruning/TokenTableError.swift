@@ -64,6 +64,8 @@ public enum TokenTableError: Error, Hashable, Sendable {
     case commitLost(database: String, detail: String, rowCount: Int)
     /// The user of the database has no permission.
     case notPermitted(database: String, detail: String)
+    /// A database server does not admit the user, or TLS fails.
+    case notAdmitted(database: String, detail: String)
     /// The database server refused a statement; its code and message.
     case statementFailed(database: String, state: String, detail: String)
     /// A foreign key or another constraint refused a whole batch at its commit.
@@ -130,6 +132,8 @@ extension TokenTableError: CustomStringConvertible {
         case .commitLost(let database, let detail, let rowCount):
             "the connection to database \(database) was lost during a commit (\(detail)), so up to \(rowCount) rows of "
                 + "the last batch may be pruned, too; run again when the server can be reached"
+        case .notAdmitted(let database, let detail):
+            "no connection to database \(database): \(detail); check the user, the password and the certificates"
         case .notPermitted(let database, let detail):
             "database \(database): \(detail); grant SELECT and DELETE, or UPDATE, to this user"
         case .statementFailed(let database, let state, let detail):

@@ -136,8 +136,8 @@ import TokenStore
                         mine + ["--table", "devices", "--action", "deactivate", "--active-column", "made"], 64,
                         "computed"
                     ),
-                    (user("reader"), 77, "denied"), (user("nobody"), 77, "denied"), (user("known"), 75, "denied"),
-                    (user("x"), 75, "'x'"), (database("tests@localhost/nowhere?\(socket)"), 64, "nowhere"),
+                    (user("reader"), 77, "denied"), (user("nobody"), 77, "denied"), (user("known"), 77, "denied"),
+                    (user("x"), 77, "'x'"), (database("tests@localhost/nowhere?\(socket)"), 64, "nowhere"),
                     (database("tests@127.0.0.1:1/app"), 75, "127.0.0.1"),
                     (database("tests:secret@h/p"), 64, "~/.my.cnf"),
                     (database("h/p?nonsense=1"), 64, "nonsense"), (database("h/p?ssl-mode=PREFERRED"), 64, "DISABLED"),
@@ -240,7 +240,7 @@ import TokenStore
             let run = try await self.scene.run(options(host, "\(file)&\(trusted)"))
             #expect(run.code == 0, "\(run)")
             let untrusted = try await self.scene.run(options(host, file))
-            #expect(untrusted.failed(75, naming: "certificate"), "\(untrusted)")
+            #expect(untrusted.failed(77, naming: "certificate"), "\(untrusted)")
             let disabled = try await self.scene.run(options(host, "\(file)&ssl-mode=disabled"))
             #expect(disabled.code == 0, "\(disabled)")
         }
@@ -250,7 +250,7 @@ import TokenStore
         for variables in [["MYSQL_PWD": "a # secret", "HOME": "/nowhere"], ["HOME": home], ["HOME": "/nowhere"]] {
             let words = ["purge", "apply", "--purge-list", self.scene.list.path] + options("localhost", trusted)
             let ending = try await Child(words, Child.Streams(variables: variables)).end()
-            #expect(ending.code == (variables == ["HOME": "/nowhere"] ? 75 : 0), "\(variables) \(ending)")
+            #expect(ending.code == (variables == ["HOME": "/nowhere"] ? 77 : 0), "\(variables) \(ending)")
         }
         await server.stop()
         // A certificate of another host, then no TLS at all.
@@ -262,7 +262,7 @@ import TokenStore
             )
             let address = "mysql://root@localhost:\(port.number)/app?\(trusted)"
             let run = try await self.scene.run(["--database", address] + ApplyServerChecks.columns)
-            #expect(run.failed(75, naming: word), "\(run)")
+            #expect(run.failed(77, naming: word), "\(run)")
             await server.stop()
         }
     }
