@@ -335,7 +335,10 @@ package final class Gateway: Sendable {
         for await event in events {
             switch event {
             case .request(.reload):
-                guard !isEnding else { continue }
+                guard !isEnding else {
+                    self.logger.notice("not reloaded: the gateway is stopping")
+                    continue
+                }
                 onChange(.reloading)
                 let result = await self.reload(source, &group)
                 clientCount += result.clientCount

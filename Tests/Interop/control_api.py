@@ -479,7 +479,8 @@ class DeviceTests(SharedSimulatorTests):
             path = f"/connections/binary/{connection['number']}"
             self.assertError(simulator.request(path + "?ending=loud", "DELETE"), 400, "orderly")
             self.assertEqual(simulator.request(path, "DELETE")[0], 200)
-            self.assertEqual(gateway.recv(10), b"")
+            with self.assertRaises(ConnectionResetError):
+                gateway.recv(10)
         self.assertError(simulator.request("/connections/binary/99999", "DELETE"), 404)
         self.assertError(simulator.request("/connections/telnet/1", "DELETE"), 400)
 

@@ -7,8 +7,9 @@ public struct PayloadMeasure: Hashable, Sendable {
     /// The bytes of the payload without white space between its tokens.
     public let minifiedByteCount: Int
 
-    /// Whether the payload may have another push type than `alert` and `background`, by its keys; ``PayloadTraits``
-    /// tells. It is no part of the length, and does not count in a comparison.
+    /// Whether the payload may have another push type than `alert` and `background`, by its keys.
+    ///
+    /// ``PayloadTraits`` tells which. It is no part of the length, and does not count in a comparison.
     package let mayHaveOtherPushType: Bool
 
     package init(byteCount: Int, minifiedByteCount: Int, mayHaveOtherPushType: Bool = true) {

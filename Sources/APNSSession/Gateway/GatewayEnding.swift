@@ -76,8 +76,8 @@ public struct GatewayEnding: Hashable, Sendable {
     /// The ending to carry out, given what the provider wrote after the messages that were taken.
     ///
     /// A stop is no error to a provider that waits for nothing, and some take status 10 for the success of everything
-    /// that they wrote. So the response is sent only if something has to be sent again. What the provider is writing may
-    /// be on its way, and it would take an orderly end for its acceptance, so that the connection is reset unless the
+    /// that they wrote. So the response is sent only if something has to be sent again. What the provider writes may be
+    /// on its way, and it would take an orderly end for its acceptance, so that the connection is reset unless the
     /// provider has closed its side.
     ///
     /// - Parameters:

@@ -433,7 +433,8 @@ extension GatewaySession {
     /// Requests the end of the connection after all messages in flight are settled.
     ///
     /// - Parameter isAnnounced: whether to report the stop to the provider, with status 10 and the identifier of the
-    ///   last accepted message, if anything was discarded; see ``GatewayEnding/carriedOut(hasDiscarded:isInputClosed:)``.
+    ///   last accepted message, if anything was discarded; see
+    ///   ``GatewayEnding/carriedOut(hasDiscarded:isInputClosed:)``.
     /// - Returns: what to do.
     public mutating func shutDown(isAnnounced: Bool) -> OnShutdown {
         guard case .open = self.state else { return .none }

@@ -27,7 +27,8 @@ void sim_enter_host(int host) { current_host = host; }
 bool sim_is_dead(int host) { return hosts[host].is_dead; }
 
 void sim_plan_death(
-    int host, bool is_power_failure, uint64_t step_count_until, uint64_t disk_call_count_until, uint64_t sync_count_until
+    int host, bool is_power_failure, uint64_t step_count_until, uint64_t disk_call_count_until,
+    uint64_t sync_count_until
 ) {
     hosts[host].is_power_failure = is_power_failure;
     hosts[host].death_step = step_count_until ? step_count + step_count_until : 0;

@@ -176,8 +176,8 @@ struct GatewayScenario: Sendable {
         return missingCount
     }
 
-    /// Returns the number of notifications that the gateway accepted for a removed app, and that are not on its feedback
-    /// list.
+    /// Returns the number of notifications that the gateway accepted for a removed app, and that its feedback list does
+    /// not have.
     private func checkFeedback(_ folder: String) throws -> Int {
         var missingCount = 0
         let store = try SQLiteGatewayStore(path: folder + SimulatedGateway.storeName, logger: Self.quiet)

@@ -74,7 +74,8 @@ void sim_kill_host(int host, bool is_power_failure);
 /// Plans the end of a host after some steps, after some calls that change its disk, and before the end of a
 /// synchronization; 0: not.
 void sim_plan_death(
-    int host, bool is_power_failure, uint64_t step_count_until, uint64_t disk_call_count_until, uint64_t sync_count_until
+    int host, bool is_power_failure, uint64_t step_count_until, uint64_t disk_call_count_until,
+    uint64_t sync_count_until
 );
 
 bool sim_is_dead(int host);
