@@ -17,7 +17,8 @@ enum MariaDBAddress {
     /// - Throws: ``TokenTableError/invalidAddress(detail:)``, also if it contains a password.
     static func configuration(_ text: String) throws -> MariaDBConfiguration {
         var configuration = MariaDBConfiguration()
-        let rest = text[text.firstRange(of: "://")!.upperBound...]
+        let scheme = Self.schemes.first(where: text.hasPrefix) ?? ""
+        let rest = text.dropFirst(scheme.count)
         let parts = rest.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         let place = parts[0].split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         configuration.database = try Self.decoded(place.count > 1 ? place[1] : "")

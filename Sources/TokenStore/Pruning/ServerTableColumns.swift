@@ -24,12 +24,9 @@ struct ServerTableColumns<Column: ServerTableColumn> {
     let active: Column?
     let layout: TokenTableLayout
 
-    /// Finds the columns that the user has named.
+    /// Finds the columns that the user has named, and those of the key, among all columns of a table.
     ///
-    /// - Parameters:
-    ///   - name: the table, for messages.
-    ///   - columns: all columns of the table.
-    ///   - keys: the names of those of its key.
+    /// - Throws: `TokenTableError`.
     init(_ application: TokenTableApplication, table name: String, _ columns: [Column], keys: [String]) throws {
         func found(_ column: String) throws -> Column {
             guard let index = SQLName.index(of: column, in: columns.map(\.name)) else {
