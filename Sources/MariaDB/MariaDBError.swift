@@ -25,7 +25,8 @@ package struct MariaDBError: Error, Hashable, Sendable {
 
     init(_ kind: Kind, number: UInt32 = 0, state: String = "HY000", _ message: String) {
         // A connection can be lost in any statement.
-        self.kind = Self.lostNumbers.contains(number) ? .connection : kind
+        let isLost = kind == .connection || Self.lostNumbers.contains(number)
+        self.kind = isLost ? .connection : kind
         self.number = number
         self.state = state
         let shown = message.unicodeScalars.map { scalar in
@@ -33,11 +34,11 @@ package struct MariaDBError: Error, Hashable, Sendable {
         }.joined()
         // What a statement quotes may be a value of a row, also in several words.
         let parts = shown.split(separator: "'", omittingEmptySubsequences: false).enumerated().map { index, part in
-            let isValue = index % 2 == 1 && self.kind == .statement && part.utf8.count >= Self.wordByteCountMax
+            let isValue = index % 2 == 1 && !isLost && part.utf8.count >= Self.wordByteCountMax
             return isValue ? "..." : String(part)
         }
         let words = parts.joined(separator: "'").split(separator: " ").map { word in
-            let isShown = word.utf8.count < Self.wordByteCountMax || (self.kind == .connection && Self.isPath(word))
+            let isShown = word.utf8.count < Self.wordByteCountMax || (isLost && Self.isPath(word))
             return isShown ? String(word) : "..."
         }
         self.message = String(words.joined(separator: " ").prefix(Self.characterCountMax))
