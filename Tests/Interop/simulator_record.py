@@ -190,8 +190,7 @@ class RevocationTests(Base):
             events.close()
             self.assertEqual(simulator.curl("ab" * 32), (403, {"reason": "BadCertificate"}))
             with simulator.gateway() as gateway:
-                with self.assertRaises(ConnectionResetError):
-                    gateway.recv(10)
+                self.assertEqual(gateway.recv(10), b"")
             path = "/revocations/" + fingerprint
             self.assertEqual(simulator.request(path, "DELETE")[2], {"fingerprints": []})
             self.assertError(simulator.request(path, "DELETE"), 404, fingerprint)

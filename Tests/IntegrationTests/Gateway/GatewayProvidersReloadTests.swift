@@ -87,9 +87,9 @@ import Testing
                     try gateway.folder.write("crl.pem", try authority.revocationList(of: [revoked]))
                     gateway.child.send(SIGHUP)
                     let ending = try await provider.end()
-                    #expect(
-                        [GatewayProgram.response(.shutdown, 5), []].contains(ending.bytes) && ending.hasCloseNotify
-                    )
+                    #expect([GatewayProgram.response(.shutdown, 5), []].contains(ending.bytes))
+                    // It may be writing.
+                    #expect(ending.hasCloseNotify == !ending.bytes.isEmpty)
                 }
                 try await gateway.lines("provider refused", "shop: the certificate of the provider is revoked")
                 try await otherProvider.send(try GatewayProgram.frames(6...9))
