@@ -202,7 +202,8 @@ extension DeliveryOutcome.InvalidReason: CustomStringConvertible {
         case .pushType: "the push type cannot be sent in a header"
         case .collapseID: "the collapse identifier is too long, or cannot be sent in a header"
         case .expiry: "the channel stores no message, so the expiry must be immediate"
-        case .liveActivityMissing: "the payload is not of a Live Activity: aps has no content-state"
+        case .liveActivityMissing:
+            "the payload is not of a Live Activity: aps has neither content-state nor event and timestamp"
         case .pushTypeUnclear: "the payload is for widgets or controls; set the push type"
         case .topicNotForPushType(let type):
             TopicFamily(requiredBy: type).map { "push type \(type) requires a topic that \($0.condition)" }

@@ -47,9 +47,6 @@ package enum ResponseClass: Hashable, Sendable {
 }
 
 extension ResponseClass {
-    /// The maximum length of a topic; a longer one is a different fault than an invalid one.
-    static let topicByteCountMax = 255
-
     /// Interprets an outcome.
     package init(_ outcome: DeliveryOutcome, topic: String?, now: UInt32) {
         switch outcome {
@@ -100,7 +97,7 @@ extension ResponseClass {
         case .payloadTooLarge: .rejected(.invalidPayloadSize)
         case .missingTopic, .topicDisallowed: .misconfigured(.missingTopic)
         case .badTopic:
-            .misconfigured((topic?.utf8.count ?? 0) > Self.topicByteCountMax ? .invalidTopicSize : .missingTopic)
+            .misconfigured((topic?.utf8.count ?? 0) > WireLimits.topicByteCountMax ? .invalidTopicSize : .missingTopic)
         case .badPriority: .transient(.header(.priority))
         case .invalidPushType: .transient(.header(.pushType))
         case .badExpirationDate, .badCollapseId, .badMessageId, .duplicateHeaders, .badPath, .methodNotAllowed,

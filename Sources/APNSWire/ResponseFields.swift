@@ -13,8 +13,6 @@ package final class ResponseFields: Hashable, Sendable {
         package var apnsUniqueID: PushIdentifier?
         /// The value of `retry-after`, if it is a number of seconds.
         package var retryAfter: Duration?
-        /// The value of `apns-request-id`, in the response to a request about channels.
-        package var apnsRequestID: PushIdentifier?
         /// The value of `apns-channel-id`, in the response to a request that creates a channel.
         package var apnsChannelID: String?
         /// The body of the response to a request about channels.
@@ -27,12 +25,10 @@ package final class ResponseFields: Hashable, Sendable {
     package enum Name {
         case apnsUniqueID
         case retryAfter
-        case apnsRequestID
         case apnsChannelID
 
         private static let uniqueIdentifierText = Array("apns-unique-id".utf8)
         private static let retryAfterText = Array("retry-after".utf8)
-        private static let requestIdentifierText = Array("apns-request-id".utf8)
         private static let channelIdentifierText = Array("apns-channel-id".utf8)
 
         /// Parses a name, which is in lower case over HTTP/2; `nil` for any other field.
@@ -41,14 +37,15 @@ package final class ResponseFields: Hashable, Sendable {
             switch name.count {
             case 14 where unsafe name.elementsEqual(Self.uniqueIdentifierText): self = .apnsUniqueID
             case 11 where unsafe name.elementsEqual(Self.retryAfterText): self = .retryAfter
-            case 15 where unsafe name.elementsEqual(Self.requestIdentifierText): self = .apnsRequestID
             case 15 where unsafe name.elementsEqual(Self.channelIdentifierText): self = .apnsChannelID
             default: return nil
             }
         }
 
-        /// The maximum length of a value; those of identifiers of channels are not documented.
-        fileprivate var byteCountMax: Int { self == .apnsChannelID ? 1024 : PushIdentifier.characterCount }
+        /// The maximum length of a value.
+        fileprivate var byteCountMax: Int {
+            self == .apnsChannelID ? WireLimits.channelIDCharacterCountMax : PushIdentifier.characterCount
+        }
     }
 
     /// The values.
@@ -67,7 +64,6 @@ package final class ResponseFields: Hashable, Sendable {
             switch name {
             case .apnsUniqueID: values.apnsUniqueID = PushIdentifier(text) ?? values.apnsUniqueID
             case .retryAfter: values.retryAfter = UInt32(text).map { .seconds(Int64($0)) } ?? values.retryAfter
-            case .apnsRequestID: values.apnsRequestID = PushIdentifier(text) ?? values.apnsRequestID
             case .apnsChannelID: values.apnsChannelID = text
             }
         }

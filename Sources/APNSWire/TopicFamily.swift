@@ -21,6 +21,19 @@ package struct TopicFamily: Hashable, Sendable {
     /// Whether the push type has no other topics.
     private let isRequired: Bool
 
+    /// Whether a text is a valid topic: ASCII letters and digits, hyphens, periods and underscores.
+    package static func isTopic(_ text: String) -> Bool {
+        (1...WireLimits.topicByteCountMax).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                switch $0 {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
+                    true
+                default: false
+                }
+            }
+    }
+
     /// All families; other topics are identifiers of apps.
     package static let all: [TopicFamily] = [
         Self(".voip", .voip),

@@ -21,6 +21,12 @@ public enum WireLimits {
     /// The longest VoIP payload of the HTTP/2 provider API, in bytes.
     public static let payloadByteCountMaxVoIP = 5120
 
+    /// The maximum length of a topic, in bytes: more than that of the longest app identifier with any suffix.
+    package static let topicByteCountMax = 255
+
+    /// The maximum length of the identifier of a broadcast channel, which is not documented.
+    package static let channelIDCharacterCountMax = 1024
+
     /// The maximum length of a command-2 frame, in bytes of all its items.
     ///
     /// The guide specifies no limit. All items at their own limits have 2,172 bytes, or 5,244 with the longest VoIP

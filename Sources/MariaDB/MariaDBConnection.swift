@@ -111,7 +111,7 @@ import Glibc
     /// Runs a statement without parameters that returns no rows.
     ///
     /// - Throws: `MariaDBError`.
-    package func run(_ sql: String) throws(MariaDBError) {
+    package func execute(_ sql: String) throws(MariaDBError) {
         guard unsafe mysql_real_query(self.handle, sql, UInt(sql.utf8.count)) == 0 else { throw self.error(.statement) }
     }
 

@@ -127,7 +127,7 @@ import Glibc
     /// Runs one statement with parameters in text form, of which `nil` is NULL, and with a result in binary form.
     ///
     /// - Throws: `PostgreSQLError`.
-    package func run(_ sql: String, _ parameters: [String?] = []) throws(PostgreSQLError) -> PostgreSQLResult {
+    package func query(_ sql: String, _ parameters: [String?] = []) throws(PostgreSQLError) -> PostgreSQLResult {
         let texts = unsafe parameters.map { unsafe $0.map { unsafe strdup($0) } ?? nil }
         defer { unsafe texts.forEach { unsafe free($0) } }
         let values = unsafe texts.map { unsafe UnsafePointer<CChar>($0) }
@@ -141,7 +141,7 @@ import Glibc
     /// Runs several statements without parameters, as one transaction if they do not begin one.
     ///
     /// - Throws: `PostgreSQLError`.
-    package func runAll(_ sql: String) throws(PostgreSQLError) {
+    package func execute(_ sql: String) throws(PostgreSQLError) {
         guard unsafe PQsendQuery(self.handle, sql) == 1 else { throw self.connectionError }
         _ = try self.result()
     }

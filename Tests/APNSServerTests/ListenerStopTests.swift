@@ -160,6 +160,21 @@ struct ListenerStopTests {
         }
     }
 
+    @Test func `a message whose end does not arrive is not taken for accepted`() async throws {
+        try await Fixture.withListener(ScriptedBackend()) { _, port in
+            for count in [1, 0] as [UInt32] {
+                try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
+                    var bytes = count == 0 ? ByteBuffer() : try Fixture.frames(1...count)
+                    bytes.writeBytes([1, 0, 0])
+                    try await provider.send(bytes)
+                    try await provider.closeOutput()
+                    let ending = try await provider.end()
+                    #expect(ending.bytes == [] && ending.isReset, "\(ending)")
+                }
+            }
+        }
+    }
+
     @Test func `a message of which a part was read is the first that is not accepted`() async throws {
         let backend = ScriptedBackend { _ in nil }
         let configuration = try Fixture.configuration { $0.inFlightCountMax = 1 }

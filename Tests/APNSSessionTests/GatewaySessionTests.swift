@@ -411,6 +411,12 @@ enum GatewayFixture {
         #expect(garbage.receive(.unknownCommand(9), command: nil) == .awaitEarlier)
         #expect(garbage.inputClosed() == .awaitEarlier)
         #expect(garbage.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2, closing: .reset)))
+        // A message that has not arrived completely.
+        var partial = try Self.session(inFlight: 1)
+        #expect(partial.inputClosed(isIncomplete: true) == .awaitEarlier)
+        #expect(partial.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2, closing: .reset)))
+        var lone = GatewaySession()
+        #expect(lone.inputClosed(isIncomplete: true) == .reset)
         // A stop that discarded something, without an identifier that means one message.
         var stopped = GatewaySession()
         _ = stopped.receive(try Fixture.message(nil, command: .simple))

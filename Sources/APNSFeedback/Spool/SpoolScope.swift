@@ -42,16 +42,13 @@ extension TokenScope {
         try self.check()
     }
 
-    /// The maximum length of a topic, in bytes of UTF-8.
-    private static var topicByteCountMax: Int { 255 }
-
     /// Checks whether the spool and a typical store can store tokens of this scope.
     ///
     /// - Throws: ``FeedbackError/topicUnusable(_:)``.
     func check() throws(FeedbackError) {
         let byteCount = self.topic.utf8.count
-        guard (1...Self.topicByteCountMax).contains(byteCount) else {
-            throw .topicUnusable("invalid topic of \(byteCount) bytes, expected 1 to \(Self.topicByteCountMax)")
+        guard (1...WireLimits.topicByteCountMax).contains(byteCount) else {
+            throw .topicUnusable("invalid topic of \(byteCount) bytes, expected 1 to \(WireLimits.topicByteCountMax)")
         }
         guard !self.topic.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
             throw .topicUnusable("invalid topic: it contains a control character, such as a line feed")

@@ -122,7 +122,7 @@ struct GatewayInitCommand: ConsoleCommand {
 
     private static let topicRule = "invalid topic: expected letters, digits, hyphens, periods and underscores"
 
-    private static func isTopic(_ text: String) -> Bool { HTTP2ListenerConfiguration.isTopic(text) }
+    private static func isTopic(_ text: String) -> Bool { TopicFamily.isTopic(text) }
 
     /// The address for a provider on this machine.
     private static let hostDefault = "127.0.0.1"

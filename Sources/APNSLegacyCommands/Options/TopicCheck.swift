@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSServer
+import APNSWire
 import ArgumentParser
 
 /// Finds a topic that no app can have before anything is read.
@@ -9,7 +9,7 @@ enum TopicCheck {
     ///
     /// - Throws: one line with what a topic is.
     static func check(_ topic: String?) throws {
-        guard let topic, !HTTP2ListenerConfiguration.isTopic(topic) else { return }
+        guard let topic, !TopicFamily.isTopic(topic) else { return }
         throw ValidationError(
             "invalid value '\(topic)' for --topic; expected a bundle identifier such as com.example.app"
         )

@@ -64,7 +64,7 @@ struct SimulatorDeviceOptions: ParsableArguments, Sendable {
         for text in self.devices + self.deadDevices where (try? DeviceToken(text)) == nil {
             throw ValidationError("invalid --device or --dead-device; expected 2 to 200 hexadecimal digits")
         }
-        for topic in self.topics where !HTTP2ListenerConfiguration.isTopic(topic) || topic.hasPrefix(".") {
+        for topic in self.topics where !TopicFamily.isTopic(topic) || topic.hasPrefix(".") {
             throw ValidationError("invalid --topic; expected letters, digits, hyphens, periods and underscores")
         }
         if Set(self.topics).count < self.topics.count {

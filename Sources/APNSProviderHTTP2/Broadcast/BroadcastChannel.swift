@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 /// A channel to which devices subscribe, so that one broadcast updates the Live Activities of all of them.
 ///
 /// Store it with the event that it is for, and pass the ``ChannelID/text`` of its ``id`` to the app. A channel exists
@@ -59,29 +61,14 @@ public struct ChannelID: Hashable, Sendable {
     /// The maximum number of characters: all header fields of a request must fit into one frame.
     ///
     /// Those of the service are shorter; their length is not documented.
-    public static let characterCountMax = 1024
+    public static let characterCountMax = WireLimits.channelIDCharacterCountMax
 
     /// Creates an identifier from its text; `nil` if that is not base64, with or without padding, or too long.
     ///
     /// - Parameter text: as the service returned it.
     public init?(_ text: some StringProtocol) {
-        guard (1...Self.characterCountMax).contains(text.utf8.count), Self.isBase64(text) else { return nil }
+        guard (1...Self.characterCountMax).contains(text.utf8.count), Base64.isText(text) else { return nil }
         self.text = String(text)
-    }
-
-    private static func isBase64(_ text: some StringProtocol) -> Bool {
-        let padding = text.utf8.reversed().prefix { $0 == UInt8(ascii: "=") }.count
-        let count = text.utf8.count - padding
-        guard padding == 0 || padding <= 2 && (count + padding).isMultiple(of: 4), count % 4 != 1 else { return false }
-        return text.utf8.prefix(count).allSatisfy { character in
-            switch character {
-            case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "-"),
-                UInt8(ascii: "_"):
-                true
-            default: false
-            }
-        }
     }
 }
 

@@ -53,7 +53,7 @@ public final class BroadcastClient: Sendable {
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
     ) throws(ProviderError) {
-        guard Self.isBundleID(configuration.bundleID) else {
+        guard TopicFamily.isTopic(configuration.bundleID) else {
             throw .configuration("invalid bundleID, expected letters, digits, hyphens and periods")
         }
         var management = configuration.management
@@ -73,20 +73,6 @@ public final class BroadcastClient: Sendable {
     ) throws(ProviderError) -> RequestClient {
         let outages = OutageLog(configuration.endpoint.address, logger)
         return try RequestClient(configuration, eventLoopGroup: group, logger: logger, outages: outages)
-    }
-
-    private static let bundleIDCharacterCountMax = 255
-
-    private static func isBundleID(_ text: String) -> Bool {
-        (1...Self.bundleIDCharacterCountMax).contains(text.utf8.count)
-            && text.utf8.allSatisfy { character in
-                switch character {
-                case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."):
-                    true
-                default: false
-                }
-            }
     }
 
     // MARK: Running

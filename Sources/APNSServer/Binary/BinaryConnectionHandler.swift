@@ -338,15 +338,15 @@ extension BinaryConnectionHandler {
         }
         // A provider that sent no close_notify is gone, so no outcomes are reported to it. If it has only closed its
         // side, an orderly end would mean that everything is accepted.
+        let isIncomplete = self.dispatcher.hasUnparsed
         guard !self.tls.isTruncated else {
-            guard self.dispatcher.session.inFlightCount == 0, !self.dispatcher.hasDiscarded else {
-                return self.reset(context)
-            }
-            return context.close(promise: nil)
+            let isAccepted = self.dispatcher.session.inFlightCount == 0 && !self.dispatcher.hasDiscarded
+            return isAccepted && !isIncomplete ? context.close(promise: nil) : self.reset(context)
         }
-        switch self.dispatcher.session.inputClosed() {
+        switch self.dispatcher.session.inputClosed(isIncomplete: isIncomplete) {
         case .awaitEarlier: self.phase = .ending(delivery)
         case .close: context.close(promise: nil)
+        case .reset: self.reset(context)
         case .none: break
         }
     }

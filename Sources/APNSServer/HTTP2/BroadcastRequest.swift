@@ -13,7 +13,7 @@ struct BroadcastRequest: Equatable {
     enum Operation { case send, create, read, delete, list }
 
     /// The response to a request that succeeded.
-    struct Answer: Equatable {
+    struct Response: Equatable {
         var status = 200
         var channelID: String?
         var body: ByteBuffer?
@@ -26,14 +26,11 @@ struct BroadcastRequest: Equatable {
     var expiration: UInt32?
     var authorization: String?
 
-    /// The maximum length of the payload of a broadcast in bytes.
-    static let payloadByteCountMax = 5120
-    private static let channelIDByteCountMax = 1024
     private static let pushType = "liveactivity"
     private static let (policyName, typeName) = ("message-storage-policy", "push-type")
 
     /// Whether a path is that of a broadcast or a channel.
-    static func has(_ path: String) -> Bool { path.hasPrefix("/4/broadcasts/") || path.hasPrefix("/1/apps/") }
+    static func isPath(_ path: String) -> Bool { path.hasPrefix("/4/broadcasts/") || path.hasPrefix("/1/apps/") }
 
     /// The identifier of a request; `nil` if there is none, or it is not a UUID.
     static func identifier(_ headers: HPACKHeaders) -> PushIdentifier? {
@@ -66,8 +63,9 @@ struct BroadcastRequest: Equatable {
             guard let id = value("apns-channel-id") else {
                 throw PushRefusal(.missingChannelId, "there is no apns-channel-id")
             }
-            guard Self.isChannelID(id) else {
-                throw PushRefusal(.badChannelId, "apns-channel-id is not base64 of at most 1024 characters")
+            guard (1...WireLimits.channelIDCharacterCountMax).contains(id.utf8.count), Base64.isText(id) else {
+                let limit = WireLimits.channelIDCharacterCountMax
+                throw PushRefusal(.badChannelId, "apns-channel-id is not base64 of at most \(limit) characters")
             }
             self.channelID = id
         }
@@ -102,7 +100,7 @@ struct BroadcastRequest: Equatable {
             (bundleID, operations) = (parts[2], ["GET": .list])
         default: throw PushRefusal(.badPath, "the path is not that of broadcasts or channels of an app")
         }
-        guard HTTP2ListenerConfiguration.isTopic(bundleID) else {
+        guard TopicFamily.isTopic(bundleID) else {
             throw PushRefusal(.badPath, "the path has no bundle identifier")
         }
         guard let operation = operations[method ?? ""] else {
@@ -114,16 +112,6 @@ struct BroadcastRequest: Equatable {
         return (operation, bundleID)
     }
 
-    private static func isChannelID(_ text: String) -> Bool {
-        let digits = text.utf8.prefix { $0 != UInt8(ascii: "=") }
-        return (1...Self.channelIDByteCountMax).contains(text.utf8.count) && text.utf8.count.isMultiple(of: 4)
-            && text.utf8.count - digits.count <= 2
-            && text.utf8.dropFirst(digits.count).allSatisfy { $0 == UInt8(ascii: "=") }
-            && digits.allSatisfy { Self.digits.contains($0) }
-    }
-
-    private static let digits = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-
     // MARK: Carrying out
 
     /// Does what is requested, after the credentials were checked.
@@ -134,7 +122,7 @@ struct BroadcastRequest: Equatable {
         _ body: ByteBuffer,
         byteCount: Int,
         isPayload: (ByteBuffer) -> Bool
-    ) throws(PushRefusal) -> Answer {
+    ) throws(PushRefusal) -> Response {
         switch self.operation {
         case .create: return try self.create(channels, body)
         case .list:
@@ -142,29 +130,29 @@ struct BroadcastRequest: Equatable {
             let list = JSONObject { object in
                 object.add("channels", json: "[\(ids.map { "\"\($0)\"" }.joined(separator: ","))]")
             }
-            return Answer(body: ByteBuffer(bytes: list.bytes))
+            return Response(body: ByteBuffer(bytes: list.bytes))
         case .read:
             let policy = try self.storagePolicy(channels)
             let configuration = JSONObject { object in
                 object.add(Self.policyName, policy)
                 object.add(Self.typeName, "LiveActivity")
             }
-            return Answer(body: ByteBuffer(bytes: configuration.bytes))
+            return Response(body: ByteBuffer(bytes: configuration.bytes))
         case .delete:
             _ = try self.storagePolicy(channels)
             _ = channels.remove(self.channelID ?? "", ofApp: self.bundleID)
-            return Answer(status: 204)
+            return Response(status: 204)
         case .send:
             if byteCount == 0 { throw PushRefusal(.payloadEmpty, "there is no payload") }
-            guard byteCount <= Self.payloadByteCountMax else {
-                let detail = "the payload has \(byteCount) bytes, the limit is \(Self.payloadByteCountMax)"
+            guard byteCount <= WireLimits.payloadByteCountMaxVoIP else {
+                let detail = "the payload has \(byteCount) bytes, the limit is \(WireLimits.payloadByteCountMaxVoIP)"
                 throw PushRefusal(.payloadTooLarge, detail)
             }
             guard isPayload(body) else { throw PushRefusal(.payloadEmpty, "the payload is not a JSON object") }
             guard try self.storagePolicy(channels) != 0 || self.expiration == 0 else {
                 throw PushRefusal(.badExpirationDate, "the channel stores no message, and apns-expiration is not 0")
             }
-            return Answer()
+            return Response()
         }
     }
 
@@ -175,7 +163,7 @@ struct BroadcastRequest: Equatable {
         return policy
     }
 
-    private func create(_ channels: BroadcastChannels, _ body: ByteBuffer) throws(PushRefusal) -> Answer {
+    private func create(_ channels: BroadcastChannels, _ body: ByteBuffer) throws(PushRefusal) -> Response {
         guard let fields = JSONFields(Array(body.readableBytesView)) else {
             throw PushRefusal(.badRequestPayload, "the body is not a JSON object")
         }
@@ -191,6 +179,6 @@ struct BroadcastRequest: Equatable {
             let detail = "the app has \(channels.countMax) channels, or the service channels of too many apps"
             throw PushRefusal(.cannotCreateChannelConfig, detail)
         }
-        return Answer(status: 201, channelID: id)
+        return Response(status: 201, channelID: id)
     }
 }

@@ -117,22 +117,6 @@ public import OpenSSLTLS
         }
     }
 
-    /// The maximum topic length in bytes, more than that of the longest app identifier with any suffix.
-    private static let topicByteCountMax = 255
-
-    /// Whether a text is a valid topic: ASCII letters and digits, hyphens, periods and underscores.
-    package static func isTopic(_ text: String) -> Bool {
-        (1...self.topicByteCountMax).contains(text.utf8.count)
-            && text.utf8.allSatisfy {
-                switch $0 {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
-                    true
-                default: false
-                }
-            }
-    }
-
     /// Whether the service of an environment has a topic: passes, whose topics begin with `pass.`, exist only in
     /// production.
     package static func has(_ topic: String, _ environment: PushEnvironment?) -> Bool {

@@ -37,7 +37,7 @@ struct PushRequestHead: Equatable {
     /// Returns the parsed headers, or the reason for a rejection.
     static func read(_ headers: HPACKHeaders, certificateTopics: [String], hasChannels: Bool = false) -> Result {
         let values = Values(headers)
-        if hasChannels, BroadcastRequest.has(values[":path"] ?? "") { return .broadcast }
+        if hasChannels, BroadcastRequest.isPath(values[":path"] ?? "") { return .broadcast }
         let text = values["apns-id"]
         let known = text.flatMap { PushIdentifier($0) }
         var random = SystemRandomNumberGenerator()
@@ -60,7 +60,7 @@ struct PushRequestHead: Equatable {
         _ identifier: PushIdentifier,
         _ certificateTopics: [String]
     ) throws(PushRefusal) -> Self {
-        guard !BroadcastRequest.has(values[":path"] ?? "") else {
+        guard !BroadcastRequest.isPath(values[":path"] ?? "") else {
             throw PushRefusal(self.broadcastReason, "broadcasts are not simulated")
         }
         guard values[":method"] == "POST" else { throw PushRefusal(.methodNotAllowed, "the method is not POST") }
@@ -68,7 +68,7 @@ struct PushRequestHead: Equatable {
         guard let topic else {
             throw PushRefusal(.missingTopic, "there is no apns-topic, and no certificate for a single topic")
         }
-        guard HTTP2ListenerConfiguration.isTopic(topic) else {
+        guard TopicFamily.isTopic(topic) else {
             throw PushRefusal(.badTopic, "apns-topic is not 1 to 255 letters, digits, hyphens, periods and underscores")
         }
         let collapse = values["apns-collapse-id"]

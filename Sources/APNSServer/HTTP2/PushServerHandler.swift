@@ -284,7 +284,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     private func accept(
         _ request: BroadcastRequest,
-        _ answer: BroadcastRequest.Answer,
+        _ answer: BroadcastRequest.Response,
         _ identifier: PushIdentifier,
         _ number: UInt32
     ) {

@@ -393,14 +393,18 @@ extension GatewaySession {
         case awaitEarlier
         /// Close.
         case close
+        /// Reset the connection.
+        case reset
         /// Nothing; the connection is closed.
         case none
     }
 
-    /// Processes the end of the provider's input; an incomplete message at the end is ignored.
+    /// Processes the end of the provider's input.
     ///
+    /// - Parameter isIncomplete: whether the input ends within a message, so that not everything is accepted; by
+    ///   default `false`.
     /// - Returns: what to do.
-    public mutating func inputClosed() -> OnInputClosed {
+    public mutating func inputClosed(isIncomplete: Bool = false) -> OnInputClosed {
         switch self.state {
         case .closed: return .none
         case .draining:
@@ -408,9 +412,10 @@ extension GatewaySession {
             return .close
         case .open where self.window.isEmpty:
             self.state = .closed
-            return .close
+            return isIncomplete ? .reset : .close
         case .open:
-            self.state = .ending(End(reason: .complete, number: self.window.nextNumber, isInputClosed: true))
+            let reason: Reason = isIncomplete ? .silence : .complete
+            self.state = .ending(End(reason: reason, number: self.window.nextNumber, isInputClosed: true))
             return .awaitEarlier
         case .ending(var end):
             end.isInputClosed = true

@@ -19,6 +19,16 @@ package enum Base64 {
         }
     }
 
+    /// Whether a text is base64, in either alphabet, with padding or without; it may be empty.
+    package static func isText(_ text: some StringProtocol) -> Bool {
+        let paddingCount = text.utf8.reversed().prefix { $0 == UInt8(ascii: "=") }.count
+        let count = text.utf8.count - paddingCount
+        guard paddingCount == 0 || paddingCount <= 2 && text.utf8.count.isMultiple(of: 4), count % 4 != 1 else {
+            return false
+        }
+        return text.utf8.prefix(count).allSatisfy { self.value($0) != nil }
+    }
+
     /// Encodes bytes in the standard alphabet, with padding.
     package static func text(_ bytes: some Sequence<UInt8>) -> String {
         var text = self.characters(of: bytes, in: self.common)

@@ -84,7 +84,7 @@ struct DeviceRoutes: Sendable {
     }
 
     private static func check(_ topic: String) throws(ControlError) {
-        guard HTTP2ListenerConfiguration.isTopic(topic) else {
+        guard TopicFamily.isTopic(topic) else {
             throw ControlError(
                 .badRequest,
                 "invalid topic: expected 1 to 255 letters, digits, hyphens, periods and underscores"

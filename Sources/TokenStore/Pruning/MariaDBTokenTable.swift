@@ -38,7 +38,7 @@ final class MariaDBTokenTable: ServerTokenTable {
         // The server refuses changes at this level if it logs statements.
         if try connection.query(sql).count < 2 { settings.append("SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED") }
         settings.append("SESSION sql_mode = 'STRICT_ALL_TABLES'")
-        for setting in settings { try connection.run("SET " + setting) }
+        for setting in settings { try connection.execute("SET " + setting) }
     }
 
     /// The longest time that a statement waits for a change of the table itself; shorter than that of a read.
@@ -60,7 +60,7 @@ final class MariaDBTokenTable: ServerTokenTable {
 
     func comparedValues(_ page: MariaDBResult, _ row: Int) -> [MariaDBValue] { self.columns.comparedValues(page, row) }
 
-    func begin() throws(MariaDBError) { try self.connection.run("START TRANSACTION") }
+    func begin() throws(MariaDBError) { try self.connection.execute("START TRANSACTION") }
 
     func change(_ rows: ArraySlice<[MariaDBValue]>) throws(MariaDBError) -> Int {
         let statement = try self.prepared(\.changeStatement, self.changeSQL)
@@ -93,9 +93,9 @@ final class MariaDBTokenTable: ServerTokenTable {
         return "SET STATEMENT max_statement_time = \(Int(ServerTableLimits.changeTimeout / .seconds(1))) FOR \(sql)"
     }
 
-    func commit() throws(MariaDBError) { try self.connection.run("COMMIT") }
+    func commit() throws(MariaDBError) { try self.connection.execute("COMMIT") }
 
-    func rollback() throws(MariaDBError) { try self.connection.run("ROLLBACK") }
+    func rollback() throws(MariaDBError) { try self.connection.execute("ROLLBACK") }
 
     func translated(_ error: MariaDBError) -> TokenTableError { TokenTableError(error, of: self.connection.name) }
 }

@@ -56,7 +56,7 @@ struct PostgreSQLColumns {
     ) throws -> (table: (oid: String, name: String), shown: String) {
         let parts = application.table.split(separator: ".", maxSplits: 1).map(String.init)
         let schema: String? = parts.count == 2 ? parts[0] : nil
-        let rows = try connection.run(
+        let rows = try connection.query(
             """
             SELECT c.relname::text, c.oid::text, c.relkind::text,
                 quote_ident(n.nspname) || '.' || quote_ident(c.relname), pg_is_in_recovery()
@@ -80,7 +80,7 @@ struct PostgreSQLColumns {
     }
 
     private static func columns(_ connection: PostgreSQLConnection, _ oid: String) throws -> [Column] {
-        let rows = try connection.run(
+        let rows = try connection.query(
             """
             SELECT attname::text, format_type(atttypid, NULL), attgenerated <> '' OR attidentity = 'a'
             FROM pg_catalog.pg_attribute WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum
@@ -94,7 +94,7 @@ struct PostgreSQLColumns {
 
     /// Returns the columns of the primary key, or else of another unique key without NULL.
     private static func keyNames(_ connection: PostgreSQLConnection, _ oid: String) throws -> [String] {
-        let rows = try connection.run(
+        let rows = try connection.query(
             """
             SELECT string_agg(a.attname::text, E'\\u0001' ORDER BY k.place) FROM pg_catalog.pg_index i
                 CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, place)

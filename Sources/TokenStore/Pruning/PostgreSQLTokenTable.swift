@@ -20,7 +20,7 @@ struct PostgreSQLTokenTable: ServerTokenTable {
     var kinds: [TokenTableValueKind] { self.columns.kinds }
 
     func page(after key: [String?]?, rowCount: Int) throws(PostgreSQLError) -> PostgreSQLResult {
-        try self.connection.run(self.columns.pageSQL(isFirst: key == nil, rowCount: rowCount), key ?? [])
+        try self.connection.query(self.columns.pageSQL(isFirst: key == nil, rowCount: rowCount), key ?? [])
     }
 
     func key(_ page: PostgreSQLResult, _ row: Int) -> [String?] {
@@ -40,7 +40,7 @@ struct PostgreSQLTokenTable: ServerTokenTable {
     }
 
     func begin() throws(PostgreSQLError) {
-        try self.connection.runAll(
+        try self.connection.execute(
             """
             BEGIN; SET LOCAL lock_timeout = \(Int(ServerTableLimits.rowLockTimeout / .milliseconds(1))); \
             SET LOCAL statement_timeout = \(Int(ServerTableLimits.changeTimeout / .milliseconds(1)))
@@ -52,12 +52,12 @@ struct PostgreSQLTokenTable: ServerTokenTable {
         let arrays = (0..<self.layout.comparedCount).map { column in
             PostgreSQLArray.text(of: rows.lazy.map { $0[column] })
         }
-        return try self.connection.run(self.columns.changeSQL, arrays).changedCount
+        return try self.connection.query(self.columns.changeSQL, arrays).changedCount
     }
 
-    func commit() throws(PostgreSQLError) { try self.connection.runAll("COMMIT") }
+    func commit() throws(PostgreSQLError) { try self.connection.execute("COMMIT") }
 
-    func rollback() throws(PostgreSQLError) { try self.connection.runAll("ROLLBACK") }
+    func rollback() throws(PostgreSQLError) { try self.connection.execute("ROLLBACK") }
 
     func translated(_ error: PostgreSQLError) -> TokenTableError { TokenTableError(error, of: self.connection.name) }
 }

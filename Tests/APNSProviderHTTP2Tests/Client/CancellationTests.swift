@@ -286,26 +286,32 @@ import Testing
         #expect(Set(arrived).isSubset(of: outcomes.keys), "what has no record was not sent")
     }
 
+    /// The reports of a loop whose task is cancelled when the first notification has arrived.
+    private static func reports<Rows: AsyncSequence & Sendable>(
+        _ peer: ClientPeer,
+        _ service: ClientPeer.Running,
+        of records: @escaping @Sendable (PushClient) -> DeliveryRecords<Rows, Int>
+    ) async throws -> [Int: DeliveryReport] where Rows.AsyncIterator: SendableMetatype {
+        let client = try PushClient(try peer.configuration(port: service.port), logger: PushFixture.quiet)
+        let reports = NIOLockedValueBox<[Int: DeliveryReport]>([:])
+        let task = Task {
+            for try await record in records(client) { reports.withLockedValue { $0[record.id] = record.report } }
+        }
+        async let running: Void = client.run()
+        try await service.wait(1)
+        task.cancel()
+        _ = await task.result
+        client.stop()
+        try await running
+        return reports.withLockedValue { $0 }
+    }
+
     @Test(arguments: ClientPeer.allCases)
     func `what waits when the loop's task is cancelled is withdrawn, and what was sent is not`(
         peer: ClientPeer
     ) async throws {
         try await peer.withService(isSilent: true) { service in
-            let client = try PushClient(try peer.configuration(port: service.port), logger: PushFixture.quiet)
-            let outcomes = NIOLockedValueBox<[Int: DeliveryOutcome]>([:])
-            let rows = NumberedRows(100)
-            let task = Task {
-                for try await record in client.send(rows) {
-                    outcomes.withLockedValue { $0[record.id] = record.outcome }
-                }
-            }
-            async let running: Void = client.run()
-            try await service.wait(1)
-            task.cancel()
-            _ = await task.result
-            client.stop()
-            try await running
-            let kinds = outcomes.withLockedValue { $0 }
+            let kinds = try await Self.reports(peer, service) { $0.send(NumberedRows(100)) }.mapValues(\.outcome)
             #expect(kinds[0] == .indeterminate(.cancelled))
             #expect(kinds.values.allSatisfy { $0 == .indeterminate(.cancelled) || $0 == .unsent(.cancelled) })
             for number in service.numbers() { #expect(kinds[number] != .unsent(.cancelled)) }
@@ -315,7 +321,6 @@ import Testing
     @Test(arguments: ClientPeer.allCases)
     func `each record of a cancelled sequence has the identifier of its notification`(peer: ClientPeer) async throws {
         try await peer.withService(isSilent: true) { service in
-            let client = try PushClient(try peer.configuration(port: service.port), logger: PushFixture.quiet)
             let identifiers = (0..<200).map { $0.isMultiple(of: 3) ? nil : PushIdentifier() }
             let rows = try identifiers.enumerated().map { number, identifier in
                 // One of them is refused before it is sent.
@@ -324,19 +329,7 @@ import Testing
                 notification.apnsID = identifier
                 return (id: number, notification: notification)
             }
-            let reports = NIOLockedValueBox<[Int: DeliveryReport]>([:])
-            let task = Task {
-                for try await record in client.send(rows) {
-                    reports.withLockedValue { $0[record.id] = record.report }
-                }
-            }
-            async let running: Void = client.run()
-            try await service.wait(1)
-            task.cancel()
-            _ = await task.result
-            client.stop()
-            try await running
-            let found = reports.withLockedValue { $0 }
+            let found = try await Self.reports(peer, service) { $0.send(rows) }
             #expect(found[2]?.outcome == .indeterminate(.cancelled))
             // Those without one may have the random one with which they were sent.
             let others = found.filter { number, report in

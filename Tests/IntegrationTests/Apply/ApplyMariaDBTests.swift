@@ -155,6 +155,30 @@ import TokenStore
         }
     }
 
+    @Test func `a value that the server quotes is not repeated`() async throws {
+        let token = ApplyScene.token(1)
+        try self.scene.record(1...1)
+        try await MariaDBServer.with(self.scene) { server in
+            let base64 = Data(ApplyScene.bytes(1)).base64EncodedString()
+            let digits = Array(token)
+            let groups = stride(from: 0, to: digits.count, by: 8).map { String(digits[$0..<min($0 + 8, digits.count)]) }
+            for spelling in [token, "<\(groups.joined(separator: " "))>", base64] {
+                try await server.run(
+                    """
+                    CREATE OR REPLACE TABLE devices (id int PRIMARY KEY, token varchar(200), updated_at bigint);
+                    CREATE OR REPLACE TABLE audit (day date);
+                    INSERT INTO devices VALUES (1, '\(spelling)', \(ApplyScene.failedAt - 100));
+                    CREATE TRIGGER audited BEFORE DELETE ON devices FOR EACH ROW INSERT INTO audit VALUES (OLD.token);
+                    """
+                )
+                let run = try await server.apply(self.scene, ["--max-fraction", "1"])
+                #expect(run.failed(70, naming: "Incorrect date value"), "\(run)")
+                let words = spelling.split { "<> ".contains($0) }
+                #expect(!words.contains { "\(run)".contains($0) }, "\(run)")
+            }
+        }
+    }
+
     @Test func `rows that a constraint or a transaction of the application holds are kept, and no others`() async throws
     {
         try self.scene.record(1...200)
@@ -244,6 +268,13 @@ import TokenStore
             let disabled = try await self.scene.run(options(host, "\(file)&ssl-mode=disabled"))
             #expect(disabled.code == 0, "\(disabled)")
         }
+        // An option file prevails, unless the address demands the verification. The group is that of the command.
+        try Data("[apns-legacy]\npassword = \"a # secret\"\nssl-verify-server-cert = 0\n".utf8)
+            .write(to: URL(filePath: passwords))
+        let unverified = try await self.scene.run(options("127.0.0.1", file))
+        #expect(unverified.code == 0, "\(unverified)")
+        let demanded = try await self.scene.run(options("127.0.0.1", "\(file)&ssl-mode=VERIFY_IDENTITY"))
+        #expect(demanded.failed(77, naming: "option file"), "\(demanded)")
         // The same from the environment and from the user's file.
         let home = self.scene.folder
         try Data("[client]\npassword = \"a # secret\"\n".utf8).write(to: URL(filePath: home + "/.my.cnf"))
