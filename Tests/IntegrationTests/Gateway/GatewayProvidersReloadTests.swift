@@ -61,8 +61,9 @@ import Testing
                 try await upstream.wait(count: 5)
                 try await Self.change(gateway, "{authority: ca.pem}", to: "{authority: other.pem}")
                 let ending = try await provider.end()
-                // It has just written, or everything that it wrote was accepted.
-                #expect([GatewayProgram.response(.shutdown, 5), []].contains(ending.bytes) && ending.hasCloseNotify)
+                #expect([GatewayProgram.response(.shutdown, 5), []].contains(ending.bytes))
+                // Without a response, more of what the provider writes may be on its way.
+                #expect(ending.hasCloseNotify == !ending.bytes.isEmpty)
             }
             try await gateway.lines("provider no longer admitted")
             #expect(try await gateway.connect { try await $0.end().bytes } == [])
@@ -88,7 +89,7 @@ import Testing
                     gateway.child.send(SIGHUP)
                     let ending = try await provider.end()
                     #expect([GatewayProgram.response(.shutdown, 5), []].contains(ending.bytes))
-                    // It may be writing.
+                    // Without a response, more of what the provider writes may be on its way.
                     #expect(ending.hasCloseNotify == !ending.bytes.isEmpty)
                 }
                 try await gateway.lines("provider refused", "shop: the certificate of the provider is revoked")
