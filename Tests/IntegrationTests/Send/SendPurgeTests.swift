@@ -228,7 +228,8 @@ import Testing
             }
             let ending = try await child.end()
             #expect(ending.code == 0, "\(ending) \(scene.read("err"))")
-            #expect(residentKiBMax > 0 && residentKiBMax <= 64 << 10)
+            // 59 MiB, and up to 64 on a busy machine. With `--long`, a list in memory would need another 30.
+            #expect(residentKiBMax > 0 && residentKiBMax <= 72 << 10)
             print("\(count) lines with a list of as many: \(residentKiBMax >> 10) MiB, \(ending.seconds) s")
         }
     }
