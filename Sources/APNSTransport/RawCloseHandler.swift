@@ -21,7 +21,26 @@ package final class RawCloseHandler: ChannelOutboundHandler {
         }
     }
 
-    package init() {}
+    /// Whether the connection is reset if the process ends while it is open.
+    ///
+    /// The system would end its stream, which a peer can take for an end that the process decided on.
+    private let resetsOnExit: Bool
+
+    package init(resetsOnExit: Bool = false) { self.resetsOnExit = resetsOnExit }
+
+    package func handlerAdded(context: ChannelHandlerContext) {
+        if self.resetsOnExit { self.setReset(true, context) }
+    }
+
+    package func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        if self.resetsOnExit, mode != .input { self.setReset(false, context) }
+        context.close(mode: mode, promise: promise)
+    }
+
+    private func setReset(_ isReset: Bool, _ context: ChannelHandlerContext) {
+        let linger = linger(l_onoff: isReset ? 1 : 0, l_linger: 0)
+        _ = (context.channel as? any SocketOptionProvider)?.setSoLinger(linger)
+    }
 
     package func triggerUserOutboundEvent(
         context: ChannelHandlerContext,
@@ -32,10 +51,7 @@ package final class RawCloseHandler: ChannelOutboundHandler {
             context.triggerUserOutboundEvent(event, promise: promise)
             return
         }
-        if cut.isReset {
-            let abort = linger(l_onoff: 1, l_linger: 0)
-            _ = (context.channel as? any SocketOptionProvider)?.setSoLinger(abort)
-        }
+        if cut.isReset != self.resetsOnExit { self.setReset(cut.isReset, context) }
         context.close(mode: cut.keepsInput ? .output : .all, promise: promise)
     }
 }

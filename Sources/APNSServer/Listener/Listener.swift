@@ -226,7 +226,7 @@ public final class Listener: Sendable {
                         localPort: channel.localAddress?.port
                     )
                     try channel.pipeline.syncOperations.addHandlers(
-                        [RawCloseHandler(), tls] + parts.handlers(connection)
+                        [RawCloseHandler(resetsOnExit: parts.allowsHalfClosure), tls] + parts.handlers(connection)
                     )
                     try configuration.configurePipeline?(channel, number)
                     guard let observer = configuration.connectionObserver else { return }
