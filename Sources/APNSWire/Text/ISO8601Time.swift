@@ -35,7 +35,13 @@ package struct ISO8601Time: Hashable, Sendable {
     }
 
     /// Parses a time of the years 0 to 9999; `nil` for any other text.
-    package init?<Text: Collection<UInt8>>(_ text: Text) {
+    package init?(_ text: String.UTF8View) { self.init(bytes: text) }
+
+    /// Parses a time of the years 0 to 9999; `nil` for any other text.
+    package init?(_ text: UnsafeRawBufferPointer) { unsafe self.init(bytes: text) }
+
+    // Not for other modules, where it would not be specialized: a table has millions of times.
+    private init?<Text: Collection<UInt8>>(bytes text: Text) {
         var scanner = Scanner<Text>(rest: text[...])
         guard let year = scanner.number(digitCount: 4), scanner.skip("-"), let month = scanner.number(digitCount: 2),
             scanner.skip("-"), let day = scanner.number(digitCount: 2),
