@@ -25,19 +25,23 @@ package final class RawCloseHandler: ChannelOutboundHandler {
     ///
     /// The system would end its stream, which a peer can take for an end that the process decided on.
     private let resetsOnExit: Bool
+    /// Whether a close resets the connection, whoever closes it.
+    private var isResetting = false
 
     package init(resetsOnExit: Bool = false) { self.resetsOnExit = resetsOnExit }
 
     package func handlerAdded(context: ChannelHandlerContext) {
-        if self.resetsOnExit { self.setReset(true, context) }
+        self.setReset(self.resetsOnExit, context)
     }
 
     package func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
-        if self.resetsOnExit, mode != .input { self.setReset(false, context) }
+        if mode != .input { self.setReset(false, context) }
         context.close(mode: mode, promise: promise)
     }
 
     private func setReset(_ isReset: Bool, _ context: ChannelHandlerContext) {
+        guard isReset != self.isResetting else { return }
+        self.isResetting = isReset
         let linger = linger(l_onoff: isReset ? 1 : 0, l_linger: 0)
         _ = (context.channel as? any SocketOptionProvider)?.setSoLinger(linger)
     }
@@ -51,7 +55,7 @@ package final class RawCloseHandler: ChannelOutboundHandler {
             context.triggerUserOutboundEvent(event, promise: promise)
             return
         }
-        if cut.isReset != self.resetsOnExit { self.setReset(cut.isReset, context) }
+        self.setReset(cut.isReset, context)
         context.close(mode: cut.keepsInput ? .output : .all, promise: promise)
     }
 }
