@@ -7,7 +7,7 @@ package import NIOCore
 
 /// The metrics of sending notifications.
 @usableFromInline
-package struct DeliveryObserver: Sendable {
+package final class DeliveryObserver: Sendable {
     /// What the metrics measure.
     package enum Subject: Sendable {
         /// Notifications, and the connections of the binary protocol.

@@ -156,8 +156,18 @@ public struct HTTP2Configuration: Sendable {
     static let applicationProtocol = "h2"
 
     /// The longest payload of a push type.
-    func payloadByteCountMax(of type: PushType?) -> Int {
-        type == .voip ? max(self.payloadByteCountMax, self.voipPayloadByteCountMax) : self.payloadByteCountMax
+    struct PayloadLimits: Sendable {
+        fileprivate let usual: Int
+        fileprivate let voip: Int
+
+        func byteCountMax(of type: PushType?) -> Int { type == .voip ? self.voip : self.usual }
+    }
+
+    var payloadLimits: PayloadLimits {
+        PayloadLimits(
+            usual: self.payloadByteCountMax,
+            voip: max(self.payloadByteCountMax, self.voipPayloadByteCountMax)
+        )
     }
 
     /// Validates the values, and makes an opener for connections.

@@ -12,7 +12,7 @@ import OpenSSLTLS
 /// Carries out ``PushWorkerStateMachine`` on one event loop, and reports the outcomes of its requests.
 final class HTTP2ConnectionWorker: ConnectionWorker {
     /// State shared by all workers of a client or a batch.
-    struct Shared: Sendable {
+    final class Shared: Sendable {
         let configuration: HTTP2Configuration
         let opener: ConnectionOpener
         let queue: PushQueue
@@ -201,11 +201,11 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         }
         self.now = .now()
         var unwritten: [PendingPush] = []
-        for push in pushes {
-            var push = push
-            push.writtenAt = self.now
+        let (now, authorization) = (self.now, token?.authorization)
+        for var push in pushes {
+            push.writtenAt = now
             push.tokenIssuedAt = token?.issuedAt
-            if !connection.write(push, authorization: token?.authorization) { unwritten.append(push) }
+            if !connection.write(push, authorization: authorization) { unwritten.append(push) }
         }
         self.shared.queue.requeue(unwritten)
         connection.flush()

@@ -15,6 +15,9 @@ import NIOPosix
 package final class RequestClient: Sendable {
     private let group: any EventLoopGroup
     private let shared: HTTP2ConnectionWorker.Shared
+    /// The time after which a request that was not sent is given up; `nil` if it waits for as long as it takes.
+    private let queueTimeout: TimeAmount?
+    private let payloadLimits: HTTP2Configuration.PayloadLimits
     private let phase = NIOLockedValueBox(Phase.new)
 
     private enum Phase {
@@ -36,6 +39,8 @@ package final class RequestClient: Sendable {
         outages: OutageLog? = nil
     ) throws(ProviderError) {
         self.group = eventLoopGroup
+        self.queueTimeout = configuration.queueTimeout.map { TimeAmount($0) }
+        self.payloadLimits = configuration.payloadLimits
         self.shared = .init(
             configuration,
             try configuration.makeOpener(),
@@ -49,7 +54,6 @@ package final class RequestClient: Sendable {
     var observer: DeliveryObserver { self.shared.observer }
 
     private var configuration: HTTP2Configuration { self.shared.configuration }
-    private var queue: PushQueue { self.shared.queue }
 
     /// Keeps connections open until ``finish()`` was called and everything is settled; can be called once.
     ///
@@ -70,18 +74,18 @@ package final class RequestClient: Sendable {
             HTTP2ConnectionWorker.factory(self.shared)
         )
         _ = await pool.endings()
-        self.queue.stop(self.queue.failure?.reason ?? .stopped)
-        if let failure = self.queue.failure { throw failure }
+        self.shared.queue.stop(self.shared.queue.failure?.reason ?? .stopped)
+        if let failure = self.shared.queue.failure { throw failure }
     }
 
     /// Whether a request would be accepted now.
-    package var hasRoom: Bool { self.queue.hasRoom }
+    package var hasRoom: Bool { self.shared.queue.hasRoom }
 
     /// Calls back once when there is room, or submissions have ended; immediately if that is so now.
     ///
     /// For callers that were refused, there is room again when half of ``HTTP2Configuration/requestCountMax`` is
     /// settled.
-    package func whenRoom(_ callback: @escaping @Sendable () -> Void) { self.queue.whenRoom(callback) }
+    package func whenRoom(_ callback: @escaping @Sendable () -> Void) { self.shared.queue.whenRoom(callback) }
 
     /// Submits a request without waiting; the receiver may withdraw it.
     ///
@@ -91,13 +95,13 @@ package final class RequestClient: Sendable {
         for receiver: (any SubmissionReceiver)? = nil,
         onReport: @escaping @Sendable (DeliveryReport) -> Void
     ) -> SubmissionReceipt {
-        let limit = self.configuration.payloadByteCountMax(of: request.pushType)
+        let limit = self.payloadLimits.byteCountMax(of: request.pushType)
         // Those about channels are checked before.
         if request.channel == nil, let problem = request.problem(payloadByteCountMax: limit) {
             return self.settleLocally(.invalid(problem), onReport)
         }
-        let deadline = self.configuration.queueTimeout.map { NIODeadline.now() + TimeAmount($0) } ?? .distantFuture
-        let receipt = self.queue.enqueue(
+        let deadline = self.queueTimeout.map { .now() + $0 } ?? NIODeadline.distantFuture
+        let receipt = self.shared.queue.enqueue(
             Submission(request, deadline: deadline, from: .caller(onReport), for: receiver)
         )
         self.checkWaitingRequests()
@@ -109,16 +113,16 @@ package final class RequestClient: Sendable {
         _ request: PushRequest,
         onReport: @escaping @Sendable (DeliveryReport) -> Void
     ) -> SubmissionReceipt {
-        let (observer, start) = (self.observer, self.observer.startTime)
+        let (shared, start) = (self.shared, self.shared.observer.startTime)
         return self.submit(request) { report in
-            observer.recordLatency(report.outcome, since: start)
+            shared.observer.recordLatency(report.outcome, since: start)
             onReport(report)
         }
     }
 
     /// Settles the waiting requests of a receiver.
     func withdraw(_ receiver: any SubmissionReceiver, in numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason) {
-        self.queue.withdraw(receiver, in: numbers, reason)
+        self.shared.queue.withdraw(receiver, in: numbers, reason)
     }
 
     /// Settles a request that is not sent.
@@ -128,46 +132,46 @@ package final class RequestClient: Sendable {
     ) -> SubmissionReceipt {
         self.shared.observer.settled(outcome)
         onReport(DeliveryReport(outcome))
-        return .submitted(self.queue.assignNumber())
+        return .submitted(self.shared.queue.assignNumber())
     }
 
     /// Checks the deadlines of waiting requests while the client does not run.
     private func checkWaitingRequests() {
-        guard let limit = self.configuration.queueTimeout else { return }
+        guard let limit = self.queueTimeout else { return }
         let isFirst = self.phase.withLockedValue { phase in
             guard case .new = phase else { return false }
             phase = .waited
             return true
         }
-        if isFirst { self.settleOverdue(every: TimeAmount(limit / Self.overdueLookCount)) }
+        if isFirst { self.settleOverdue(every: .nanoseconds(limit.nanoseconds / Self.overdueLookCount)) }
     }
 
     /// The number of deadline checks before ``run()`` during the maximum waiting time of a request.
-    private static let overdueLookCount = 8
+    private static let overdueLookCount: Int64 = 8
 
     private func settleOverdue(every interval: TimeAmount) {
         self.group.next().scheduleTask(in: interval) { [weak self] in
             guard let self, self.phase.withLockedValue({ if case .waited = $0 { true } else { false } }) else { return }
-            self.queue.abandon(self.queue.takeOverdue(at: .now()), .deadline)
+            self.shared.queue.abandon(self.shared.queue.takeOverdue(at: .now()), .deadline)
             self.settleOverdue(every: interval)
         }
     }
 
     /// Why connections fail; `nil` if they work.
-    var outage: ConnectionFailure? { self.queue.outage }
+    var outage: ConnectionFailure? { self.shared.queue.outage }
 
     /// Waits until there is room, submissions have ended, or the task is cancelled.
-    func waitForRoom() async { await self.queue.waitForRoom() }
+    func waitForRoom() async { await self.shared.queue.waitForRoom() }
 
     /// Waits until everything is settled and submissions have ended, or the task is cancelled.
-    func waitForEnd() async -> DeliveryOutcome.Reason? { await self.queue.waitForEnd() }
+    func waitForEnd() async -> DeliveryOutcome.Reason? { await self.shared.queue.waitForEnd() }
 
     /// Ends submissions: what was submitted gets its outcome, then ``run()`` returns.
-    package func finish() { self.queue.finish() }
+    package func finish() { self.shared.queue.finish() }
 
     /// Stops sending: waiting requests are unsent, written ones get their outcome, then ``run()`` returns.
-    package func abandon() { self.queue.stop(.stopped) }
+    package func abandon() { self.shared.queue.stop(.stopped) }
 
     /// Ends ``run()`` immediately, as cancelling its task does: what was written is indeterminate, the rest unsent.
-    package func stop() { self.queue.stop(.stopped, isAtOnce: true) }
+    package func stop() { self.shared.queue.stop(.stopped, isAtOnce: true) }
 }

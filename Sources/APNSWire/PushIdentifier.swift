@@ -81,17 +81,20 @@ extension PushIdentifier: LosslessStringConvertible {
 
     /// Writes the canonical text.
     func writeText(to target: UnsafeMutableRawBufferPointer) {
-        var position = 0
-        for index in 0..<16 {
-            let word = index < 8 ? self.high : self.low
-            let byte = UInt8(truncatingIfNeeded: word >> (56 - 8 * (index & 7)))
-            unsafe Hexadecimal.write(byte, to: target, at: position)
-            position += 2
-            if index == 3 || index == 5 || index == 7 || index == 9 {
-                unsafe target[position] = UInt8(ascii: "-")
-                position += 1
-            }
+        func store(_ digits: UInt64, at position: Int) {
+            unsafe target.storeBytes(of: digits.littleEndian, toByteOffset: position, as: UInt64.self)
         }
+        let (first, second) = (Hexadecimal.digits(of: self.high >> 32), Hexadecimal.digits(of: self.high))
+        let (third, fourth) = (Hexadecimal.digits(of: self.low >> 32), Hexadecimal.digits(of: self.low))
+        // Each overwrites the last four digits of the one before, which belong behind a dash.
+        store(first, at: 0)
+        store(second, at: 9)
+        store(second >> 32, at: 14)
+        store(third, at: 19)
+        store(third >> 32, at: 24)
+        store(fourth, at: 28)
+        let dash = UInt8(ascii: "-")
+        unsafe (target[8], target[13], target[18], target[23]) = (dash, dash, dash, dash)
     }
 }
 

@@ -4,7 +4,7 @@ package import APNSSession
 package import APNSTransport
 package import APNSWire
 package import Logging
-import NIOConcurrencyHelpers
+package import NIOConcurrencyHelpers
 
 /// The storage for the notifications of a queue.
 package protocol QueueStorage: ~Copyable, Sendable {
@@ -33,8 +33,8 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
         package var storage: Storage
     }
 
-    let lock = NIOLock()
-    var state: State
+    @usableFromInline let lock = NIOLock()
+    @usableFromInline var state: State
     private let outages: OutageLog?
 
     /// Creates a queue.
@@ -44,6 +44,7 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     }
 
     /// Calls a closure with the state.
+    @inlinable
     package func withState<Value: ~Copyable>(_ body: (inout State) -> Value) -> Value {
         self.lock.lock()
         defer { self.lock.unlock() }
@@ -51,11 +52,13 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     }
 
     /// Calls a closure with the state, and the returned callbacks outside the lock.
+    @inlinable
     package func callOut(_ body: (inout State) -> [QueueStateMachine.Callback]) {
         for callback in self.withState(body) { callback() }
     }
 
     /// Adds a notification, if there is room.
+    @inlinable
     package func enqueue(_ append: (inout Storage, _ number: UInt64) -> Bool) -> SubmissionReceipt {
         let (receipt, wake) = self.withState { state -> (SubmissionReceipt, QueueStateMachine.Callback?) in
             guard state.machine.mayEnqueue else { return (state.machine.refusal, nil) }
@@ -71,6 +74,7 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     package var outage: ConnectionFailure? { self.withState { $0.outage } }
 
     /// Whether there is room, and notifications are sent.
+    @inlinable
     package var hasRoom: Bool { self.withState { $0.machine.hasRoom && $0.storage.hasRoom } }
 
     /// Calls back once, on any thread, when there is room or submissions have ended.
@@ -128,6 +132,7 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
     }
 
     /// Records outcomes.
+    @inlinable
     package func settled(_ count: Int) {
         guard count > 0 else { return }
         self.callOut { $0.machine.settled(count, hasMemory: $0.storage.isLow) }

@@ -2,7 +2,6 @@
 
 import APNSWire
 import CNGHTTP2
-import DequeModule
 import NIOCore
 
 /// The client side of one HTTP/2 connection, based on libnghttp2.
@@ -32,49 +31,17 @@ import NIOCore
         case goAway(last: UInt32, ByteBuffer)
     }
 
-    /// A body that was not sent completely.
-    private struct Body {
-        var stream: UInt32 = 0
-        var bytes = ByteBuffer()
-    }
-
     /// The `nghttp2_session`.
     private let session: OpaquePointer
-    private let eventCountMax: Int
     private let idleByteCountMax: Int
-    private var events = Deque<Event>()
+    // Neither calls back, so that accesses never overlap, and need not be checked when the program runs.
+    @exclusivity(unchecked) private var input: HTTP2Input
     /// Why nothing more is read and no more requests are written; a GOAWAY frame reports it to the service.
     private(set) var failure: HTTP2Failure?
 
-    /// Bytes that the library produced, until they are taken.
-    private var outgoing = ByteBuffer()
-    /// The size of ``outgoing`` at which the library must wait.
-    private var outgoingByteCountMax = 0
+    @exclusivity(unchecked) private var output: HTTP2Output
     private var hasSentGoAway = false
 
-    /// The bodies that were not sent completely, each in a slot whose number the library knows.
-    private var bodies: [Body] = []
-    private var freeSlots: [Int] = []
-    private var unfinishedCount = 0
-    private var unsentByteCount = 0
-    private var isBlocked = false
-    /// The number of requests that were sent completely.
-    private(set) var wholeRequestCount = 0
-    /// The number of bytes that ``nextBytes(atMost:)`` has returned.
-    private var returnedByteCount = 0
-    /// The latest of these requests, and where each ends in those bytes.
-    private var requestEnds = Deque<(stream: UInt32, byteCount: Int)>()
-    /// Requests without an answer are the latest ones, and there are at most this many.
-    private let requestEndCountMax: Int
-
-    // The header block that is being read.
-    private var status: Int?
-    private var fields: ResponseFields?
-    private var headerByteCount = 0
-    // Input since an answer was completed, a body made progress, or time passed.
-    private var frameCount = 0
-    private var inputByteCount = 0
-    private var endedStream: UInt32 = 0
     private var goAwayLast: UInt32?
 
     /// The maximum size of a block of header fields, as defined in RFC 9113 (6.5.2); that of an answer has about 200
@@ -95,15 +62,11 @@ import NIOCore
     private static let usualWindowByteCount = 65_535
     /// The maximum number of bytes passed to the library at a time, which limits the number of events.
     static let inputByteCountMax = 16_384
-    /// The size that each header field counts in addition to its bytes.
-    private static let fieldOverhead = 32
-    /// More than twice the number of frames that fit into the input.
-    private static let inputEventCountMax = 4096
 
     init(streamCountMax: Int, idleByteCountMax: Int = HTTP2Session.idleByteCountMax) {
         self.idleByteCountMax = idleByteCountMax
-        self.eventCountMax = Self.inputEventCountMax + 2 * streamCountMax
-        self.requestEndCountMax = streamCountMax
+        unsafe self.input = HTTP2Input(streamCountMax: streamCountMax)
+        unsafe self.output = HTTP2Output(streamCountMax: streamCountMax)
         var session: OpaquePointer?
         var callbacks: OpaquePointer?
         var option: OpaquePointer?
@@ -152,8 +115,7 @@ import NIOCore
     /// Processes bytes of the service.
     func receive(_ bytes: ByteBuffer) {
         guard self.failure == nil else { return }
-        self.inputByteCount += bytes.readableBytes
-        guard self.inputByteCount <= self.idleByteCountMax else {
+        guard unsafe self.input.countBytes(bytes.readableBytes) <= self.idleByteCountMax else {
             return self.fail(HTTP2Failure(code: HTTP2Failure.enhanceYourCalm))
         }
         let result = unsafe bytes.withUnsafeReadableBytes { raw in
@@ -180,20 +142,17 @@ import NIOCore
     private static let tooManyContinuations = -905
 
     /// The next event, in order of arrival.
-    func nextEvent() -> Event? { self.events.popFirst() }
+    func nextEvent() -> Event? { unsafe self.input.nextEvent() }
 
     /// Resets the input limits, after time has passed or progress was made.
-    func resetInputCounts() {
-        self.frameCount = 0
-        self.inputByteCount = 0
-    }
+    func resetInputCounts() { unsafe self.input.resetCounts() }
 
     private func record(_ event: Event) {
-        guard self.events.count < self.eventCountMax else {
-            self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.enhanceYourCalm)
-            return
-        }
-        self.events.append(event)
+        if unsafe !self.input.append(event) { self.inputExceedsLimit() }
+    }
+
+    private func inputExceedsLimit() {
+        self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.enhanceYourCalm)
     }
 
     /// Stops reading, and reports the reason to the service.
@@ -210,16 +169,17 @@ import NIOCore
     // MARK: Writing
 
     /// Whether a body waits for flow control, so that no more requests should be started.
-    var isExhausted: Bool { self.isBlocked && self.unfinishedCount > 0 }
+    var isExhausted: Bool { unsafe self.output.isExhausted }
+
+    /// The number of requests that were sent completely.
+    var wholeRequestCount: Int { unsafe self.output.wholeRequestCount }
 
     /// Submits a request.
     ///
     /// Returns the number of its stream; `nil` if the numbers are used up.
     func submit(_ headers: HTTP2HeaderFields, body: ByteBuffer) -> UInt32? {
         guard self.failure == nil, !self.hasSentGoAway else { return nil }
-        let slot = self.allocateSlot()
         var provider = unsafe nghttp2_data_provider()
-        unsafe provider.source.fd = Int32(truncatingIfNeeded: slot)
         unsafe provider.read_callback = Self.readBody
         let stream = unsafe headers.values.withUnsafeBufferPointer { values in
             unsafe withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: headers.fields.count) { fields in
@@ -236,16 +196,10 @@ import NIOCore
                 )
             }
         }
-        guard stream > 0 else {
-            self.freeSlots.append(slot)
-            return nil
-        }
-        let number = UInt32(stream)
-        if !self.isBlocked { self.isBlocked = !self.fits(body) }
-        self.bodies[slot] = Body(stream: number, bytes: body)
-        self.unfinishedCount += 1
-        self.unsentByteCount += body.readableBytes
-        return number
+        guard stream > 0 else { return nil }
+        let unsentByteCount = unsafe self.output.unsentByteCount
+        unsafe self.output.addBody(body, of: UInt32(stream), fits: self.fits(unsentByteCount, body))
+        return UInt32(stream)
     }
 
     /// Names are never copied, but values always are: their memory is reused for the next request.
@@ -266,50 +220,27 @@ import NIOCore
     }
 
     /// Whether flow control permits sending the whole body now, after those that wait.
-    private func fits(_ body: ByteBuffer) -> Bool {
+    private func fits(_ unsentByteCount: Int, _ body: ByteBuffer) -> Bool {
         let initial = unsafe nghttp2_session_get_remote_settings(
             self.session,
             NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE
         )
         guard body.readableBytes <= Int(initial) else { return false }
         let window = unsafe nghttp2_session_get_remote_window_size(self.session)
-        return self.unsentByteCount + body.readableBytes <= Int(window)
-    }
-
-    private func allocateSlot() -> Int {
-        if let slot = self.freeSlots.popLast() { return slot }
-        self.bodies.append(Body())
-        return self.bodies.count - 1
-    }
-
-    private func release(_ slot: Int) {
-        self.unsentByteCount -= self.bodies[slot].bytes.readableBytes
-        self.bodies[slot] = Body()
-        self.freeSlots.append(slot)
-        self.unfinishedCount -= 1
-        if self.unfinishedCount == 0 { self.isBlocked = false }
+        return unsentByteCount + body.readableBytes <= Int(window)
     }
 
     /// The streams whose request was not sent completely.
-    var unfinishedStreams: [UInt32] { self.bodies.map(\.stream).filter { $0 != 0 }.sorted() }
+    var unfinishedStreams: [UInt32] { unsafe self.output.unfinishedStreams }
 
     /// The streams whose request is not complete in the first bytes for the service.
     func unfinishedStreams(inFirst byteCount: Int) -> [UInt32] {
-        self.unfinishedStreams + self.requestEnds.filter { $0.byteCount > byteCount }.map(\.stream)
-    }
-
-    private func recordRequestEnd(_ stream: UInt32) {
-        if self.requestEnds.count >= self.requestEndCountMax { _ = self.requestEnds.popFirst() }
-        self.requestEnds.append((stream, self.returnedByteCount + self.outgoing.readableBytes))
-    }
-
-    private func isUnfinished(_ stream: UInt32) -> Bool {
-        self.unfinishedCount > 0 && self.bodies.contains { $0.stream == stream }
+        unsafe self.output.unfinishedStreams(inFirst: byteCount)
     }
 
     /// Resets a stream; the rest of its body is not sent.
     func reset(_ stream: UInt32, code: UInt32) {
-        self.forgetBody(stream)
+        unsafe self.output.removeBody(of: stream)
         self.check(
             unsafe nghttp2_submit_rst_stream(
                 self.session,
@@ -322,14 +253,7 @@ import NIOCore
 
     /// Stops sending a body whose request was answered before it was sent completely.
     func stopSending(_ stream: UInt32) {
-        if self.isUnfinished(stream) { self.reset(stream, code: HTTP2Failure.cancel) }
-    }
-
-    private func forgetBody(_ stream: UInt32) {
-        guard self.unfinishedCount > 0,
-            let slot = self.bodies.firstIndex(where: { $0.stream == stream })
-        else { return }
-        self.release(slot)
+        if unsafe self.output.isUnfinished(stream) { self.reset(stream, code: HTTP2Failure.cancel) }
     }
 
     /// Sends a PING frame.
@@ -359,16 +283,13 @@ import NIOCore
     /// Returns `nil` if there is nothing to send.
     func nextBytes(atMost limit: Int) -> ByteBuffer? {
         guard self.serialize(atMost: limit) else { return nil }
-        let bytes = self.outgoing
-        self.returnedByteCount += bytes.readableBytes
-        self.outgoing = ByteBufferAllocator().buffer(capacity: min(bytes.readableBytes, 65_536))
-        return bytes
+        return unsafe self.output.take()
     }
 
     /// Returns whether there is anything to send.
     private func serialize(atMost limit: Int) -> Bool {
-        self.outgoingByteCountMax = limit
-        while !self.hasSentGoAway, self.outgoing.readableBytes < limit {
+        unsafe self.output.setByteCountMax(limit)
+        while !self.hasSentGoAway, unsafe self.output.hasRoom {
             var bytes: UnsafePointer<UInt8>?
             let count = unsafe nghttp2_session_mem_send(self.session, &bytes)
             if count < 0 {
@@ -380,9 +301,9 @@ import NIOCore
             if unsafe count >= Self.goAwayByteCountMin && frame[3] == UInt8(NGHTTP2_GOAWAY.rawValue) {
                 unsafe self.sendsGoAway(frame)
             }
-            unsafe self.outgoing.writeBytes(frame)
+            unsafe self.output.append(frame)
         }
-        return self.outgoing.readableBytes > 0
+        return unsafe !self.output.isEmpty
     }
 }
 
@@ -391,7 +312,7 @@ import NIOCore
 extension HTTP2Session {
     private static func setCallbacks(_ callbacks: OpaquePointer?) {
         unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, _, user in
-            unsafe HTTP2Session.of(user).beginsHeaders()
+            unsafe HTTP2Session.of(user).input.beginHeaders()
             return 0
         }
         unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
@@ -430,12 +351,12 @@ extension HTTP2Session {
             unsafe HTTP2Session.of(user).closed(UInt32(bitPattern: stream), code)
             return 0
         }
-        unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks) { _, frame, header, count, source, user in
-            guard let frame = unsafe frame, let source = unsafe source, let header = unsafe header else {
+        unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks) { _, frame, header, count, _, user in
+            guard let frame = unsafe frame, let header = unsafe header else {
                 return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
             }
-            let session = unsafe HTTP2Session.of(user)
-            return unsafe session.sends(frame, header, byteCount: count, slot: Int(source.pointee.fd))
+            let stream = unsafe UInt32(bitPattern: frame.pointee.hd.stream_id)
+            return unsafe HTTP2Session.of(user).sends(header, byteCount: count, of: stream)
         }
     }
 
@@ -444,42 +365,24 @@ extension HTTP2Session {
         return unsafe Unmanaged<HTTP2Session>.fromOpaque(user).takeUnretainedValue()
     }
 
-    private func beginsHeaders() {
-        self.status = nil
-        self.fields = nil
-        self.headerByteCount = 0
-    }
-
     private func received(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) -> Int32 {
-        self.headerByteCount += name.count + value.count + Self.fieldOverhead
-        guard self.headerByteCount <= Self.headerByteCountMax else {
-            self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.enhanceYourCalm)
-            return NGHTTP2_ERR_PAUSE.rawValue
-        }
-        // The library permits no other pseudo-header field in an answer, and this one once, with three digits.
-        if unsafe name.first == UInt8(ascii: ":") {
-            self.status = unsafe value.reduce(0) { 10 * $0 + Int($1) - Int(UInt8(ascii: "0")) }
-        } else if let field = unsafe ResponseFields.Name(name) {
-            self.fields = unsafe ResponseFields(self.fields, field, value)
-        }
-        return 0
+        if unsafe self.input.appendField(name, value) { return 0 }
+        self.inputExceedsLimit()
+        return NGHTTP2_ERR_PAUSE.rawValue
     }
 
     private func received(_ frame: UnsafePointer<nghttp2_frame>) {
-        self.frameCount += 1
-        if self.frameCount > Self.idleFrameCountMax {
-            self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.enhanceYourCalm)
-        }
         let header = unsafe frame.pointee.hd
         let stream = UInt32(bitPattern: header.stream_id)
         let isEnd = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
+        let isWithinLimit =
+            switch UInt32(header.type) {
+            case NGHTTP2_HEADERS.rawValue: unsafe self.input.appendHeaders(of: stream, isEnd: isEnd)
+            case NGHTTP2_DATA.rawValue: unsafe self.input.appendData(of: stream, byteCount: header.length, isEnd: isEnd)
+            default: unsafe self.input.countFrame()
+            }
+        if !isWithinLimit { self.inputExceedsLimit() }
         switch UInt32(header.type) {
-        case NGHTTP2_HEADERS.rawValue:
-            self.record(.headers(stream: stream, status: self.status, fields: self.fields, isEnd: isEnd))
-            if isEnd { self.ended(stream) }
-        case NGHTTP2_DATA.rawValue:
-            self.record(.data(stream: stream, byteCount: header.length, isEnd: isEnd))
-            if isEnd { self.ended(stream) }
         case NGHTTP2_SETTINGS.rawValue where header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0:
             let settings = unsafe frame.pointee.settings
             let entries = unsafe UnsafeBufferPointer(start: settings.iv, count: settings.niv)
@@ -497,15 +400,10 @@ extension HTTP2Session {
         }
     }
 
-    private func ended(_ stream: UInt32) {
-        self.endedStream = stream
-        self.resetInputCounts()
-    }
-
     private func closed(_ stream: UInt32, _ code: UInt32) {
-        self.forgetBody(stream)
+        unsafe self.output.removeBody(of: stream)
         // The previous event already contained the end of this stream.
-        if stream == self.endedStream && code == 0 { return }
+        if unsafe code == 0 && stream == self.input.endedStream { return }
         self.record(.closed(stream: stream, code: code))
     }
 
@@ -518,47 +416,27 @@ extension HTTP2Session {
         self.failure = unsafe HTTP2Failure(code: code, detail: String(decoding: body.dropFirst(8), as: UTF8.self))
     }
 
-    /// Returns how much of a body may be sent, which ``sends(_:_:byteCount:slot:)`` then writes.
-    private static let readBody: nghttp2_data_source_read_callback = { _, stream, _, limit, flags, source, user in
-        guard let source = unsafe source, let flags = unsafe flags else {
-            return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
-        }
+    /// Returns how much of a body may be sent, which ``sends(_:byteCount:of:)`` then writes.
+    private static let readBody: nghttp2_data_source_read_callback = { _, stream, _, limit, flags, _, user in
+        guard let flags = unsafe flags else { return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue) }
         let session = unsafe HTTP2Session.of(user)
-        let slot = unsafe Int(source.pointee.fd)
-        // The stream was reset.
-        guard session.bodies[slot].stream == UInt32(bitPattern: stream) else {
+        guard let byteCount = unsafe session.output.unsentByteCount(of: UInt32(bitPattern: stream)) else {
+            // The stream was reset.
             return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
-        let byteCount = session.bodies[slot].bytes.readableBytes
         let count = min(limit, byteCount)
         unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_NO_COPY.rawValue)
         if count == byteCount { unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
         return count
     }
 
-    private func sends(
-        _ frame: UnsafePointer<nghttp2_frame>,
-        _ header: UnsafePointer<UInt8>,
-        byteCount: Int,
-        slot: Int
-    ) -> Int32 {
-        guard self.outgoing.readableBytes < self.outgoingByteCountMax else {
+    private func sends(_ header: UnsafePointer<UInt8>, byteCount: Int, of stream: UInt32) -> Int32 {
+        let header = unsafe UnsafeRawBufferPointer(start: header, count: Self.frameHeaderByteCount)
+        guard let isValid = unsafe self.output.appendFrame(header, byteCount: byteCount, of: stream) else {
             return NGHTTP2_ERR_WOULDBLOCK.rawValue
         }
-        let left = self.bodies[slot].bytes.readableBytes
-        guard unsafe self.bodies[slot].stream == UInt32(bitPattern: frame.pointee.hd.stream_id), byteCount <= left
-        else { return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue }
-        unsafe self.outgoing.writeBytes(UnsafeRawBufferPointer(start: header, count: Self.frameHeaderByteCount))
+        guard isValid else { return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue }
         self.resetInputCounts()
-        if byteCount == left {
-            self.outgoing.writeImmutableBuffer(self.bodies[slot].bytes)
-            self.wholeRequestCount += 1
-            self.recordRequestEnd(self.bodies[slot].stream)
-            self.release(slot)
-        } else if let bytes = self.bodies[slot].bytes.readSlice(length: byteCount) {
-            self.outgoing.writeImmutableBuffer(bytes)
-            self.unsentByteCount -= byteCount
-        }
         return 0
     }
 

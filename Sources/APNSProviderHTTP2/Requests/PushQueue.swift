@@ -11,7 +11,7 @@ import Synchronization
 /// The waiting requests of a client or a batch, shared by its workers.
 ///
 /// It counts all requests without an outcome, including those that wait for answers on a connection.
-struct PushQueue: Sendable {
+final class PushQueue: Sendable {
     /// Makes requests from a source, in addition to submitted ones; `nil` if there is none.
     let source: RequestSource?
     private let queue: NotificationQueue<PendingPushes>
@@ -110,7 +110,7 @@ struct PushQueue: Sendable {
     /// Why connections fail; `nil` if they work.
     var outage: ConnectionFailure? {
         get { self.queue.outage }
-        nonmutating set { self.queue.connectionsChanged(newValue) }
+        set { self.queue.connectionsChanged(newValue) }
     }
 
     /// Registers a worker.
@@ -133,7 +133,7 @@ struct PushQueue: Sendable {
     func dequeue(_ countMax: Int, worker: Int, at now: NIODeadline) -> [PendingPush] {
         var dequeued: [PendingPush] = []
         let answer = self.askSource(at: now) { state in
-            dequeued += state.storage.dequeueWaiting(countMax - dequeued.count)
+            state.storage.dequeueWaiting(countMax - dequeued.count, into: &dequeued)
             return countMax - dequeued.count
         }
         self.observer.queued(-dequeued.count)
@@ -304,14 +304,14 @@ struct RequestSource: Sendable {
     let sendCountMax: Int
     /// How a notification is converted to a request.
     private let requests: RequestRules
-    private let configuration: HTTP2Configuration
+    private let payloadLimits: HTTP2Configuration.PayloadLimits
     /// The maximum time for the remaining notifications when the source is stopped; then the rest is given up.
     let drainTimeout: Duration
 
     init(_ source: any NotificationSource, _ configuration: HTTP2Configuration, _ options: HTTP2BatchOptions) {
         self.notifications = source
         self.requests = options.requests
-        self.configuration = configuration
+        self.payloadLimits = configuration.payloadLimits
         self.drainTimeout = options.drainTimeout
         self.sendCountMax = options.sendCountMax
         self.classifier = ResponseClassifier(invalidTokenRunCountMax: options.invalidTokenRunCountMax)
@@ -330,7 +330,7 @@ struct RequestSource: Sendable {
         let now = UInt32(clamping: time(nil))
         for (index, notification) in notifications.enumerated() {
             let request = self.requests.request(for: notification, now: now)
-            let limit = self.configuration.payloadByteCountMax(of: request.pushType)
+            let limit = self.payloadLimits.byteCountMax(of: request.pushType)
             if let problem = request.problem(payloadByteCountMax: limit) {
                 observer.settled(.invalid(problem))
                 chunk.settle(index, notification.token, DeliveryReport(.invalid(problem)))
@@ -374,9 +374,16 @@ struct PendingPushes: QueueStorage {
     mutating func requeue(_ pushes: [PendingPush]) { self.waiting.insert(contentsOf: pushes, at: 0) }
 
     mutating func dequeueWaiting(_ countMax: Int) -> [PendingPush] {
-        let dequeued = Array(self.waiting.prefix(countMax))
-        self.waiting.removeFirst(dequeued.count)
+        var dequeued: [PendingPush] = []
+        self.dequeueWaiting(countMax, into: &dequeued)
         return dequeued
+    }
+
+    /// Moves the first requests to the end of an array.
+    mutating func dequeueWaiting(_ countMax: Int, into dequeued: inout [PendingPush]) {
+        let count = min(countMax, self.waiting.count)
+        dequeued.reserveCapacity(dequeued.count + count)
+        for _ in 0..<count { dequeued.append(self.waiting.removeFirst()) }
     }
 
     mutating func dequeueAllWaiting() -> [PendingPush] { self.dequeueWaiting(.max) }

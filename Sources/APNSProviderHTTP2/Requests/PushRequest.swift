@@ -98,7 +98,9 @@ public struct PushRequest: Sendable {
 
     /// Whether a text is a valid header value: visible ASCII, without line ends that could inject another header.
     static func isFieldValue(_ text: String) -> Bool {
-        (1...Self.fieldByteCountMax).contains(text.utf8.count) && text.utf8.allSatisfy { $0 >= 0x21 && $0 <= 0x7E }
+        let bytes = text.utf8Span.span
+        guard (1...Self.fieldByteCountMax).contains(bytes.count) else { return false }
+        return bytes.indices.allSatisfy { bytes[$0] >= 0x21 && bytes[$0] <= 0x7E }
     }
 }
 

@@ -105,15 +105,18 @@ public struct RequestRules: Hashable, Sendable {
         return request
     }
 
+    private static let lifetimeSecondsMax = UInt32(lifetimeMax.components.seconds)
+
     private func expiry(_ expiry: UInt32?, now: UInt32) -> UInt32? {
         func seconds(_ duration: Duration) -> UInt32 { UInt32(clamping: duration.components.seconds) }
-        let latest = now.addingReportingOverflow(seconds(Self.lifetimeMax))
+        let latest = now.addingReportingOverflow(Self.lifetimeSecondsMax)
         let max = latest.overflow ? UInt32.max : latest.partialValue
         func ahead(_ seconds: UInt32) -> UInt32 { seconds > max - now ? max : now + seconds }
         switch expiry {
         case nil: return self.lifetime.map { ahead(seconds($0)) }
         case 0: return 0
-        case .some(let expiry) where expiry <= seconds(self.relativeExpiryMax): return ahead(expiry)
+        case .some(let expiry) where self.relativeExpiryMax > .zero && expiry <= seconds(self.relativeExpiryMax):
+            return ahead(expiry)
         case .some(let expiry): return min(expiry, max)
         }
     }

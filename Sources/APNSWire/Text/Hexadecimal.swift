@@ -24,6 +24,18 @@ package enum Hexadecimal {
         unsafe target[position + 1] = self.digit(byte & 15)
     }
 
+    /// The digits of the lower four bytes, the first of which is the highest; the first digit is the lowest byte of the result.
+    @inline(__always)
+    static func digits(of bytes: UInt64) -> UInt64 {
+        var values = UInt64(UInt32(truncatingIfNeeded: bytes).byteSwapped)
+        values = (values | values << 16) & 0x0000_FFFF_0000_FFFF
+        values = (values | values << 8) & 0x00FF_00FF_00FF_00FF
+        values = (values >> 4 | values << 8) & 0x0F0F_0F0F_0F0F_0F0F
+        // Bit 4 of the sum is set for letters, which begin 39 after where the decimal digits would go on.
+        let letters = ((values &+ 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101
+        return values &+ 0x3030_3030_3030_3030 &+ letters &* 39
+    }
+
     /// Two lower-case digits for each byte.
     package static func text(_ bytes: some Collection<UInt8>) -> String {
         unsafe String(unsafeUninitializedCapacity: 2 * bytes.count) { target in
@@ -95,7 +107,13 @@ extension [UInt8] {
         precondition(position + 2 * token.byteCount <= self.count)
         unsafe self.withUnsafeMutableBytes { target in
             unsafe token.withUnsafeBytes { bytes in
-                for index in 0..<bytes.count {
+                let wordsEnd = bytes.count & ~3
+                for index in stride(from: 0, to: wordsEnd, by: 4) {
+                    let word = unsafe UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self))
+                    let digits = Hexadecimal.digits(of: UInt64(word)).littleEndian
+                    unsafe target.storeBytes(of: digits, toByteOffset: position + 2 * index, as: UInt64.self)
+                }
+                for index in wordsEnd..<bytes.count {
                     unsafe Hexadecimal.write(bytes[index], to: target, at: position + 2 * index)
                 }
             }
