@@ -55,7 +55,7 @@ public struct SimulatorConfiguration: Sendable {
     /// Each uses about a kilobyte of memory. ``Simulator/reset()`` frees them.
     public var deviceTokenCountMax = SimulatorConfiguration.deviceTokenCountMaxDefault
 
-    /// The number of broadcast channels that an app may have; by default 10,000.
+    /// The number of broadcast channels that an app may have; by default 10,000, and 0 if broadcasts are not enabled.
     public var channelCountMax = 10_000
 
     /// Whether notifications for unregistered tokens are accepted; by default they are rejected with status 8, and over

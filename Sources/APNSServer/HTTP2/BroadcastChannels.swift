@@ -10,7 +10,7 @@ public final class BroadcastChannels: Sendable {
         var storagePolicies: [String: Int] = [:]
     }
 
-    /// The number of channels that an app may have.
+    /// The number of channels that an app may have; 0 if broadcasts are not enabled.
     public let countMax: Int
 
     /// The number of apps with channels.
@@ -20,7 +20,8 @@ public final class BroadcastChannels: Sendable {
 
     /// Creates an empty set of channels.
     ///
-    /// - Parameter countMax: the number of channels that an app may have; by default 10,000.
+    /// - Parameter countMax: the number of channels that an app may have; by default 10,000. With 0, all requests about
+    ///   channels are rejected with FeatureNotEnabled.
     public init(countMax: Int = 10_000) { self.countMax = countMax }
 
     /// The identifiers of the channels of an app, in the order of their creation.

@@ -123,6 +123,9 @@ struct BroadcastRequest: Equatable {
         byteCount: Int,
         isPayload: (ByteBuffer) -> Bool
     ) throws(PushRefusal) -> Response {
+        guard channels.countMax > 0 else {
+            throw PushRefusal(.featureNotEnabled, "broadcasts are not enabled for the app")
+        }
         switch self.operation {
         case .create: return try self.create(channels, body)
         case .list:

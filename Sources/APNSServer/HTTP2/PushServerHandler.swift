@@ -269,13 +269,13 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             if let refusal {
                 throw refusal.reason == .topicDisallowed ? PushRefusal(.topicMismatch, refusal.detail) : refusal
             }
-            let answer = try request.carryOut(
+            let response = try request.carryOut(
                 channels,
                 stream.payload,
                 byteCount: stream.byteCount,
                 isPayload: { unsafe self.configuration.payloadCheck.map($0.withUnsafeReadableBytes) ?? true }
             )
-            self.accept(request, answer, identifier, number)
+            self.accept(request, response, identifier, number)
             return nil
         } catch {
             return .explained(error)
@@ -284,7 +284,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     private func accept(
         _ request: BroadcastRequest,
-        _ answer: BroadcastRequest.Response,
+        _ response: BroadcastRequest.Response,
         _ identifier: PushIdentifier,
         _ number: UInt32
     ) {
@@ -309,9 +309,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
                 )
             )
         }
-        var headers = self.headers(status: answer.status, stream)
-        if let id = answer.channelID { headers.add(name: "apns-channel-id", value: id, indexing: .nonIndexable) }
-        self.respond(number, headers, answer.body)
+        var headers = self.headers(status: response.status, stream)
+        if let id = response.channelID { headers.add(name: "apns-channel-id", value: id, indexing: .nonIndexable) }
+        self.respond(number, headers, response.body)
         self.setLimit(self.configuration.streamCountMax)
     }
 

@@ -10,6 +10,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP2
 import OpenSSLTLS
+import ServiceLifecycle
 import Testing
 
 /// Goal: channels are managed and broadcasts sent with the requests that Apple documents, and what is reported about
@@ -427,6 +428,22 @@ import Testing
                 Issue.record("\(ended)")
                 return service.requests
             }
+            return service.requests
+        }
+        #expect(requests.count == 1)
+    }
+
+    @Test func `in a group of services, a graceful shutdown waits for what was submitted`() async throws {
+        let requests = try await RequestRecorder.withRunning { _, _ in
+            .respond(204)
+        } _: { service in
+            let client = try BroadcastClient(try Self.configuration(port: service.port), logger: PushFixture.quiet)
+            let group = ServiceGroup(configuration: .init(services: [client], logger: PushFixture.quiet))
+            let id = try Self.channel(.noMessage).id
+            async let running: Void = group.run()
+            try await client.deleteChannel(id)
+            await group.triggerGracefulShutdown()
+            try await running
             return service.requests
         }
         #expect(requests.count == 1)
