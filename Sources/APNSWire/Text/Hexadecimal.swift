@@ -24,7 +24,9 @@ package enum Hexadecimal {
         unsafe target[position + 1] = self.digit(byte & 15)
     }
 
-    /// The digits of the lower four bytes, the first of which is the highest; the first digit is the lowest byte of the result.
+    /// The digits of the lower four bytes, the first of which is the highest.
+    ///
+    /// The first digit is the lowest byte of the result.
     @inline(__always)
     static func digits(of bytes: UInt64) -> UInt64 {
         var values = UInt64(UInt32(truncatingIfNeeded: bytes).byteSwapped)

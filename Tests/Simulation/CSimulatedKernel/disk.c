@@ -324,9 +324,10 @@ void disk_survive(struct host *host, bool is_power_failure) {
 static char candidates[64][PATH_MAX];
 static int candidate_count;
 
-/// Collects files whose damage is noticed: SQLite ends a log that is damaged, and others have no content.
+/// Collects files whose damage is noticed: SQLite ends a log that is damaged, others have no content, and the results of
+/// a batch are for the user alone.
 static int collect_candidate(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    static const char *const endings[] = {"-wal", "-shm", "-journal", ".lock", ".next", "devices.sqlite"};
+    static const char *const endings[] = {"-wal", "-shm", "-journal", ".lock", ".next", "devices.sqlite", "/results"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (has_ending(path, endings[i])) return 0;
     if (kind == FTW_F && status->st_size > 0 && candidate_count < 64) strcpy(candidates[candidate_count++], path);

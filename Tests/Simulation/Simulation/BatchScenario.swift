@@ -24,6 +24,8 @@ struct BatchScenario: Sendable {
     private let isBinary = Chance.once(in: 2)
     private let policy = Chance.one(of: [DeliveryPolicy.atMostOnce, .atLeastOnce])
     private let command = Chance.one(of: [Command.enhanced, .items])
+    /// Whether bits of the journal flip, so that damage may be reported.
+    private let isDamaged = Chance.once(in: 4)
 
     init(_ materials: Materials, _ history: History) {
         self.materials = materials
@@ -45,7 +47,7 @@ struct BatchScenario: Sendable {
             let count = min(Chance.number(1...Chance.one(of: [10, 300, 1500])), simplified.countMax)
             self.history.note("\(self.isBinary ? "binary" : "http2"), \(self.policy), \(count) lines")
             try self.writeInput(count)
-            let machine = Machine("sender", self.history)
+            let machine = Machine("sender", isDamaged: self.isDamaged, self.history)
             let port = self.isBinary ? simulator.gatewayPort : simulator.http2Port
             var isComplete = false
             for run in 1...Self.runCountMax where !isComplete {
@@ -61,7 +63,8 @@ struct BatchScenario: Sendable {
                 } catch {
                     self.history.note("the run failed: \(self.text(error))")
                     // The user is told to restore it or to begin anew.
-                    if machine.hasLostPower, machine.hasDiskFailed, "\(error)".contains("damaged journal") { return }
+                    let mayBeDamaged = self.isDamaged || machine.hasDiskFailed
+                    if machine.hasLostPower, mayBeDamaged, Self.isDamagedJournal(error) { return }
                 }
                 trouble.cancel()
                 _ = await trouble.result
@@ -72,6 +75,10 @@ struct BatchScenario: Sendable {
             if !isComplete { self.history.fail("the batch is never complete") }
             self.check(count, machine.folder + "/results")
         }
+    }
+
+    private static func isDamagedJournal(_ error: any Error) -> Bool {
+        ["damaged journal", "is not a journal of apns-legacy"].contains { "\(error)".contains($0) }
     }
 
     /// An error without the name of the folder, which differs from run to run.
