@@ -324,8 +324,8 @@ void disk_survive(struct host *host, bool is_power_failure) {
 static char candidates[64][PATH_MAX];
 static int candidate_count;
 
-/// Collects files whose damage is noticed: SQLite ends a log that is damaged, others have no content, and the results of
-/// a batch are for the user alone.
+/// Collects files whose damage is noticed: SQLite ends a log that is damaged, others have no content, and the results
+/// of a batch are for the user alone.
 static int collect_candidate(const char *path, const struct stat *status, int kind, struct FTW *place) {
     static const char *const endings[] = {"-wal", "-shm", "-journal", ".lock", ".next", "devices.sqlite", "/results"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
