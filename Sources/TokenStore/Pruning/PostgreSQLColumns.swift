@@ -18,6 +18,18 @@ struct PostgreSQLColumns {
             if self.type == "bytea" { return .blob }
             return PostgreSQLColumns.numberTypes.contains(self.type) ? .number : .text
         }
+
+        /// The kind of a registration, if the server sends its values as they are stored.
+        ///
+        /// Their texts would depend on the settings of the session, and writing them takes more time than all else.
+        var timeKind: TokenTableValueKind? {
+            switch self.type {
+            case "timestamp with time zone": .timestamp(hasZone: true)
+            case "timestamp without time zone": .timestamp(hasZone: false)
+            case "date": .date
+            default: nil
+            }
+        }
     }
 
     /// The qualified name.
@@ -28,8 +40,9 @@ struct PostgreSQLColumns {
     let kinds: [TokenTableValueKind]
     /// Whether tokens are bytes.
     var hasBinaryTokens: Bool { self.found.token.type == "bytea" }
-    /// The index of the registration in the form in which it is compared, after all other values.
-    var comparedIndex: Int { self.kinds.count }
+    /// The index of the registration in the form in which it is compared, after all other values; `nil` if that is its
+    /// number.
+    var comparedIndex: Int? { self.found.registration?.timeKind == nil ? self.kinds.count : nil }
 
     /// Looks at the table, without changes.
     init(_ connection: PostgreSQLConnection, _ application: TokenTableApplication) throws {
@@ -41,7 +54,11 @@ struct PostgreSQLColumns {
             Self.columns(connection, table.oid),
             keys: Self.keyNames(connection, table.oid)
         )
-        self.kinds = self.found.keys.map { _ in .text } + self.found.kinds
+        var kinds = self.found.keys.map { _ in TokenTableValueKind.text } + self.found.kinds
+        if let index = self.found.layout.registrationIndex, let kind = self.found.registration?.timeKind {
+            kinds[Int(index)] = kind
+        }
+        self.kinds = kinds
     }
 
     // MARK: Looking at the table
@@ -125,7 +142,9 @@ struct PostgreSQLColumns {
         var values = self.found.keys.map { $0.quoted + "::text" } + [token]
         if let registration = self.found.registration { values.append(Self.time(registration)) }
         values += [self.found.topic.map { $0.quoted + "::text" }, self.found.active.map(Self.value)].compactMap(\.self)
-        if let registration = self.found.registration { values.append(Self.comparedTime(registration)) }
+        if let registration = self.found.registration, registration.timeKind == nil {
+            values.append(registration.quoted + "::text")
+        }
         return values.joined(separator: ", ")
     }
 
@@ -137,24 +156,26 @@ struct PostgreSQLColumns {
         }
     }
 
-    /// The time as an ISO 8601 text, which does not depend on the settings of the session, or as its number.
     private static func time(_ column: Column) -> String {
-        switch column.type {
-        case "timestamp with time zone":
-            "to_char(\(column.quoted) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
-        case "timestamp without time zone": "to_char(\(column.quoted), 'YYYY-MM-DD\"T\"HH24:MI:SS')"
-        case "date": "to_char(\(column.quoted), 'YYYY-MM-DD')"
+        switch column.timeKind {
+        case .timestamp: column.quoted
+        case .date:
+            "CASE WHEN isfinite(\(column.quoted)) THEN (\(column.quoted) - date '2000-01-01')::bigint END"
         default: self.value(column)
         }
     }
 
-    /// The time in a form that differs after every change, and does not depend on the settings of the session.
-    private static func comparedTime(_ column: Column) -> String {
-        switch column.type {
-        case "timestamp with time zone", "timestamp without time zone", "date":
-            "extract(epoch FROM \(column.quoted))::text"
-        default: column.quoted + "::text"
-        }
+    /// The condition that a registration is that of a parameter, in SQL.
+    private static func isSame(_ column: Column) -> String {
+        let microseconds = "d.registration::bigint * interval '1 microsecond'"
+        let time =
+            switch column.timeKind {
+            case .timestamp(hasZone: true): "timestamptz '2000-01-01 00:00:00+00' + \(microseconds)"
+            case .timestamp(hasZone: false): "timestamp '2000-01-01 00:00:00' + \(microseconds)"
+            case .date: "date '2000-01-01' + d.registration::integer"
+            default: nil as String?
+            }
+        return time.map { "\(column.quoted) = \($0)" } ?? "\(column.quoted)::text IS NOT DISTINCT FROM d.registration"
     }
 
     /// The statement that prunes the rows whose keys, tokens and registrations are in the parameters, each an array.
@@ -166,7 +187,7 @@ struct PostgreSQLColumns {
         if let registration = self.found.registration {
             types.append("text")
             names.append("registration")
-            conditions.append("\(Self.comparedTime(registration)) IS NOT DISTINCT FROM d.registration")
+            conditions.append(Self.isSame(registration))
         }
         let arrays = types.enumerated().map { "$\($0 + 1)::\($1)[]" }.joined(separator: ", ")
         let rows = "unnest(\(arrays)) AS d(\(names.joined(separator: ", ")))"

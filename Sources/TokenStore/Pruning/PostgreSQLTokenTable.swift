@@ -35,7 +35,10 @@ struct PostgreSQLTokenTable: ServerTokenTable {
         } else {
             values.append(page.text(row, token))
         }
-        if self.layout.hasRegistration { values.append(page.text(row, self.columns.comparedIndex)) }
+        if let registration = self.layout.registrationIndex {
+            let index = self.columns.comparedIndex
+            values.append(index.map { page.text(row, $0) } ?? "\(page.integer(row, Int(registration)))")
+        }
         return values
     }
 

@@ -79,6 +79,25 @@ struct RegistrationTime: Equatable {
         self.init(seconds: Int64(seconds), kind: .julianDay)
     }
 
+    /// Interprets microseconds since the year 2000; `nil` if it is not a time, as infinity.
+    init?(microseconds: Int64, hasZone: Bool) {
+        // Rounded down, also before 2000.
+        let seconds = (microseconds >= 0 ? microseconds : microseconds &- 999_999) / 1_000_000 + Self.year2000
+        guard Self.plausible.contains(seconds) else { return nil }
+        self.init(seconds: seconds, kind: hasZone ? .zoned : .unzoned)
+    }
+
+    /// Interprets days since the year 2000; `nil` if it is not a time.
+    init?(days: Int64) {
+        guard (0...Self.plausible.upperBound / 86_400).contains(days) else { return nil }
+        let seconds = (days + 1) * 86_400 - 1 + Self.year2000
+        guard Self.plausible.contains(seconds) else { return nil }
+        self.init(seconds: seconds, kind: .date)
+    }
+
+    /// In seconds since 1970.
+    private static let year2000: Int64 = 946_684_800
+
     private init(seconds: Int64, kind: RegistrationTimeKind) {
         self.seconds = seconds
         self.kind = kind

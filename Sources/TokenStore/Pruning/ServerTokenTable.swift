@@ -70,7 +70,7 @@ struct ServerTableConnection<Table: ServerTokenTable>: TokenTableConnection {
     private let lockTimeout: Duration
     private let pageRowCount: Int
     private let batchRowCountMax: Int
-    /// The number of rows of the next batch, which decreases if one takes long.
+    /// The number of rows of the next batch, which increases while batches take little time.
     private var batchRowCount: Int
 
     private var page: Table.Page?
@@ -90,7 +90,7 @@ struct ServerTableConnection<Table: ServerTokenTable>: TokenTableConnection {
         self.lockTimeout = application.lockTimeout
         self.pageRowCount = application.pageRowCount
         self.batchRowCountMax = application.batchRowCountMax
-        self.batchRowCount = application.batchRowCountMax
+        self.batchRowCount = min(application.batchRowCountMax, ServerTableLimits.firstBatchRowCount)
     }
 
     var layout: TokenTableLayout { self.table.layout }
@@ -201,7 +201,7 @@ struct ServerTableConnection<Table: ServerTokenTable>: TokenTableConnection {
         if duration > TokenTableLimits.changeDurationMax {
             let share = TokenTableLimits.changeDurationMax / duration
             self.batchRowCount = max(1, Int(Double(rowCount) * share))
-        } else {
+        } else if duration < TokenTableLimits.changeDurationMax / 2 {
             self.batchRowCount = min(self.batchRowCountMax, max(self.batchRowCount, rowCount * 2))
         }
     }
@@ -219,6 +219,8 @@ enum ServerTableLimits {
     static let pauseDuration = Duration.milliseconds(5)
     /// The longest time that a statement waits for a row that the application has locked: other rows stay locked.
     static let rowLockTimeout = Duration.milliseconds(100)
+    /// The number of rows of the first batch, before it is known how long the server takes for one.
+    static let firstBatchRowCount = 250
     /// The longest time of a statement that changes rows.
     static let changeTimeout = Duration.seconds(5)
 }

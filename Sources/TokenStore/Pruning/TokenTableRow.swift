@@ -3,12 +3,16 @@
 import APNSWire
 
 /// The kind of a value in a row.
-enum TokenTableValueKind {
+enum TokenTableValueKind: Equatable {
     case null
     case integer
     case number
     case text
     case blob
+    /// Microseconds since the year 2000, as an integer.
+    case timestamp(hasZone: Bool)
+    /// Days since the year 2000, as an integer.
+    case date
 }
 
 /// A row of a token table, whose values are valid until the next one is read.
@@ -40,7 +44,7 @@ extension TokenTableRow {
         switch self.kind(column) {
         case .text: unsafe DeviceTokenText.decode(self.bytes(column), .any, into: target)
         case .blob: unsafe DeviceTokenText.decode(blob: self.bytes(column), into: target)
-        case .null, .integer, .number: nil
+        case .null, .integer, .number, .timestamp, .date: nil
         }
     }
 
@@ -49,7 +53,7 @@ extension TokenTableRow {
         switch self.kind(column) {
         case .null: true
         case .text, .blob: unsafe self.bytes(column).isEmpty
-        case .integer, .number: false
+        case .integer, .number, .timestamp, .date: false
         }
     }
 
@@ -59,6 +63,8 @@ extension TokenTableRow {
         case .integer: RegistrationTime(self.integer(column))
         case .number: RegistrationTime(self.number(column))
         case .text: unsafe RegistrationTime(text: self.bytes(column))
+        case .timestamp(let hasZone): RegistrationTime(microseconds: self.integer(column), hasZone: hasZone)
+        case .date: RegistrationTime(days: self.integer(column))
         case .null, .blob: nil
         }
     }
@@ -68,14 +74,14 @@ extension TokenTableRow {
         switch self.kind(column) {
         case .blob: true
         case .text: unsafe !self.bytes(column).elementsEqual("0".utf8) && !self.bytes(column).elementsEqual("1".utf8)
-        case .null, .integer, .number: false
+        case .null, .integer, .number, .timestamp, .date: false
         }
     }
 
     /// Whether the value is zero, as a number or text.
     func isZero(_ column: Int32) -> Bool {
         switch self.kind(column) {
-        case .null, .blob: false
+        case .null, .blob, .timestamp, .date: false
         case .text: unsafe self.bytes(column).elementsEqual("0".utf8)
         case .integer, .number: self.number(column) == 0
         }

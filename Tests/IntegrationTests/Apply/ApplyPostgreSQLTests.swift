@@ -44,7 +44,7 @@ import TokenStore
         let kinds = [
             ("timestamptz", "to_timestamp(%)"), ("timestamp", "to_timestamp(%) AT TIME ZONE 'UTC'"),
             ("bigint", "%"), ("numeric", "% + 0.5"), ("double precision", "% * 1000.0"), ("text", "'%'"),
-            ("timestamptz", "to_timestamp(% + 0.25)"),
+            ("timestamptz", "to_timestamp(% + 0.25)"), ("timestamp", "to_timestamp(% + 0.999999) AT TIME ZONE 'UTC'"),
         ]
         try await self.withServer { server in
             try await server.run("ALTER ROLE tests SET TimeZone = '\(zone)';")
@@ -77,6 +77,30 @@ import TokenStore
                     type
                 )
             }
+        }
+    }
+
+    @Test(arguments: [("timestamptz", [1, 2, 3, 4, 5]), ("timestamp", [1, 2, 3, 4, 5]), ("date", [1, 2, 3, 4, 5, 7])])
+    func `rows whose time has no end, or is none, are kept`(type: String, left: [Int]) async throws {
+        try self.scene.record(1...7)
+        let times = [
+            "'infinity'", "'-infinity'", "NULL", "'1999-12-31'", "'2026-01-06'", "'2026-01-04'",
+            // Before the failure; as a date, it may be later on that day.
+            "'2026-01-05'",
+        ]
+        let rows = times.enumerated().map { index, time in
+            "(\(index + 1), '\(ApplyScene.token(index + 1))', \(time))"
+        }
+        try await self.withServer { server in
+            try await server.run(
+                """
+                CREATE TABLE devices (id int PRIMARY KEY, token text, updated_at \(type));
+                INSERT INTO devices VALUES \(rows.joined(separator: ","));
+                """
+            )
+            let run = try await server.apply(self.scene, ["--max-fraction", "1"])
+            #expect(run.code == 0, "\(run.error)")
+            #expect(try await server.left() == left)
         }
     }
 
