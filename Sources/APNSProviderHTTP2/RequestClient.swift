@@ -113,9 +113,10 @@ package final class RequestClient: Sendable {
         _ request: PushRequest,
         onReport: @escaping @Sendable (DeliveryReport) -> Void
     ) -> SubmissionReceipt {
-        let (shared, start) = (self.shared, self.shared.observer.startTime)
+        // Not all that is shared, which holds the requests and with them this callback.
+        let (observer, start) = (self.shared.observer, self.shared.observer.startTime)
         return self.submit(request) { report in
-            shared.observer.recordLatency(report.outcome, since: start)
+            observer.recordLatency(report.outcome, since: start)
             onReport(report)
         }
     }

@@ -64,8 +64,8 @@ struct HTTP2Output {
     var isExhausted: Bool { self.isBlocked && !self.bodies.isEmpty }
 
     /// Adds the body of a stream above all others; `fits` tells whether flow control permits sending all of it now.
-    mutating func addBody(_ bytes: ByteBuffer, of stream: UInt32, fits: @autoclosure () -> Bool) {
-        if !self.isBlocked { self.isBlocked = !fits() }
+    mutating func addBody(_ bytes: ByteBuffer, of stream: UInt32, fits: Bool) {
+        if !fits { self.isBlocked = true }
         self.bodies.append(Body(stream: stream, bytes: bytes))
         self.unsentByteCount += bytes.readableBytes
     }

@@ -197,8 +197,7 @@ import NIOCore
             }
         }
         guard stream > 0 else { return nil }
-        let unsentByteCount = unsafe self.output.unsentByteCount
-        unsafe self.output.addBody(body, of: UInt32(stream), fits: self.fits(unsentByteCount, body))
+        unsafe self.output.addBody(body, of: UInt32(stream), fits: self.fits(body))
         return UInt32(stream)
     }
 
@@ -220,14 +219,14 @@ import NIOCore
     }
 
     /// Whether flow control permits sending the whole body now, after those that wait.
-    private func fits(_ unsentByteCount: Int, _ body: ByteBuffer) -> Bool {
+    private func fits(_ body: ByteBuffer) -> Bool {
         let initial = unsafe nghttp2_session_get_remote_settings(
             self.session,
             NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE
         )
         guard body.readableBytes <= Int(initial) else { return false }
         let window = unsafe nghttp2_session_get_remote_window_size(self.session)
-        return unsentByteCount + body.readableBytes <= Int(window)
+        return unsafe self.output.unsentByteCount + body.readableBytes <= Int(window)
     }
 
     /// The streams whose request was not sent completely.

@@ -254,6 +254,19 @@ struct PushClientLifeTests {
         }
     }
 
+    @Test func `a client that never ran is freed together with its waiting requests`() throws {
+        final class Marker: Sendable {}
+        weak var found: Marker?
+        do {
+            let client = try RequestClient(try PushFixture.clientConfiguration(port: 1), logger: PushFixture.quiet)
+            let marker = Marker()
+            found = marker
+            _ = client.submitMeasured(try PushFixture.request()) { _ in _ = marker }
+            #expect(found != nil)
+        }
+        #expect(found == nil)
+    }
+
     @Test func `a client runs once`() async throws {
         let client = try RequestClient(try PushFixture.clientConfiguration(port: 1), logger: PushFixture.quiet)
         client.finish()
