@@ -57,7 +57,7 @@ struct BatchScenario: Sendable {
                 let trouble = Task { if !isLast { try await Network.makeTrouble(self.history) } }
                 do {
                     let result = try await machine.run(isLast ? .none : Chance.one(of: Machine.Trouble.allCases)) {
-                        try await self.send($0, port)
+                        try await self.send($0, port, mayEndEarly: !isLast)
                     }
                     isComplete = result ?? false
                 } catch {
@@ -96,7 +96,7 @@ struct BatchScenario: Sendable {
     }
 
     /// What the command `send` does; returns whether an earlier run has completed the batch.
-    private func send(_ process: Machine.Process, _ port: Int) async throws -> Bool {
+    private func send(_ process: Machine.Process, _ port: Int, mayEndEarly: Bool) async throws -> Bool {
         let payload = Array(#"{"aps":{"alert":"x"}}"#.utf8)
         let input = try SendInput(path: Self.inputPath)
         try input.begin(expecting: .tokens)
@@ -124,7 +124,7 @@ struct BatchScenario: Sendable {
         let source = SendSource(input: input, batchState: state)
         source.prepare()
         let sender = try self.isBinary ? self.binarySender(process, port) : self.http2Sender(process, port)
-        if Chance.once(in: 4) {
+        if mayEndEarly, Chance.once(in: 4) {
             Task {
                 try await SimulatedTime.pass(Chance.duration(0...3000))
                 if process.isAlive { source.end() }
