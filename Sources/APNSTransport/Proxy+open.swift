@@ -178,7 +178,4 @@ extension Proxy {
         )
     }
 }
-
-import NIOCore
-import NIOSOCKS
 #endif

@@ -22,6 +22,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
     case lineLength
     case license
     case bannedImports
+    case lateImports
     case bannedWords
     case bannedNames
     case spaces
@@ -45,6 +46,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         case .lineLength: self.lineLength(file)
         case .license: self.license(file)
         case .bannedImports: self.bannedImports(file)
+        case .lateImports: self.lateImports(file)
         case .bannedWords: self.bannedWords(file)
         case .bannedNames: self.bannedNames(file)
         case .spaces: self.spaces(file)
@@ -119,6 +121,23 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
             let module = found.1
             guard Self.bannedModules.contains(module) || isWithout && module.hasPrefix("Foundation") else { return nil }
             return Finding(path: file.path, line: number + 1, sentence: "\(module) may not be imported here")
+        }
+    }
+
+    /// Imports are before the code of a file, and of each branch of a condition: behind it, a module of a trait can be
+    /// in the branch without that trait, which few builds compile.
+    private func lateImports(_ file: SourceFile) -> [Finding] {
+        guard file.language == .swift, file.components.first != "Snippets" else { return [] }
+        var isBehindCode = false
+        return file.lines.enumerated().compactMap { number, line in
+            if line.hasPrefix("#") { isBehindCode = false }
+            guard let first = line.first, first.isLetter || first == "@" else { return nil }
+            guard line.contains(#/^(?:@?\w+(?:\(\w+\))? )*import \w/#) else {
+                isBehindCode = true
+                return nil
+            }
+            guard isBehindCode else { return nil }
+            return Finding(path: file.path, line: number + 1, sentence: "an import behind code")
         }
     }
 

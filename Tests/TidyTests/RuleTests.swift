@@ -74,6 +74,11 @@ struct RuleTests {
         #expect(self.lines(.bannedImports, "Sources/TokenStore/A.swift", "import Foundation\n") == [])
     }
 
+    @Test func `an import behind code is found, and one at the begin of a branch is not`() {
+        let text = "import A\n#if B\nimport B\nlet b = 1\n#else\npackage import C\nlet c = 1\nimport B\n#endif\n"
+        #expect(self.lines(.lateImports, "Sources/A/A.swift", text) == [8])
+    }
+
     @Test func `XCTest in a test is found`() {
         #expect(self.lines(.bannedImports, "Tests/ATests/A.swift", "@testable import A\nimport XCTest\n") == [2])
     }
