@@ -19,7 +19,10 @@ struct SendCommand: ConsoleCommand, Sendable {
     )
 
     @OptionGroup(title: "Input")
-    var batch: SendBatchOptions
+    var batch: BatchInputOptions
+
+    @OptionGroup(title: "Input")
+    var part: SendPartOptions
 
     @OptionGroup(title: "Gateway")
     var endpoint: EndpointOptions
@@ -47,6 +50,9 @@ struct SendCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Delivery")
     var delivery: SendDeliveryOptions
 
+    @OptionGroup(title: "Delivery")
+    var limits: SendLimitOptions
+
     @OptionGroup(title: "HTTP/2")
     var http2: SendHTTP2Options
 
@@ -65,7 +71,7 @@ struct SendCommand: ConsoleCommand, Sendable {
         if self.batch.topic != nil, self.http2.transport == .binary, self.purge.purgeList == nil {
             throw ValidationError("--topic needs --purge-list FILE or --transport http2")
         }
-        guard self.batch.fromLine == 1 || self.delivery.journal == nil else {
+        guard self.part.fromLine == 1 || self.delivery.journal == nil else {
             throw ValidationError("--from-line and --journal exclude each other; a journal continues by itself")
         }
         guard self.http2.p8Key == nil || self.batch.topic != nil else {
@@ -77,7 +83,7 @@ struct SendCommand: ConsoleCommand, Sendable {
     }
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
-        try environment.requireConnections(self.delivery.connections)
+        try environment.requireConnections(self.limits.connections)
         // A batch of which some were rejected did all it had to do.
         return try await self.metrics.record(
             in: environment,
@@ -121,93 +127,34 @@ struct SendCommand: ConsoleCommand, Sendable {
         """
 }
 
-/// What to send.
-struct SendBatchOptions: ParsableArguments, Sendable {
-    @Argument(
-        help: .value("input", "The batch: a file of JSON lines or CSV, or - for standard input."),
-        completion: .file()
-    )
-    var input: String?
-
-    @OptionGroup var naming: ColumnNameOptions
-
-    @Flag(help: "Skip columns of CSV and keys of JSON lines that are unknown, instead of refusing them.")
-    var ignoreUnknownColumns = false
-
-    @Option(
-        help: .value("file", "Instead of INPUT: a file with one device token a line, or - for standard input."),
-        completion: .file()
-    )
-    var tokens: String?
-
-    @Option(
-        help: .value("file", "A JSON file with the payload of all lines that have none."),
-        completion: .file()
-    )
-    var payload: String?
-
-    @Option(help: .value("text", "The same, with this text as the alert."))
-    var alert: String?
-
-    @Option(help: .value("format", "The format of the input. (default: from its name or first line)"))
-    var format: BatchFormat?
-
+/// The first line, and the form in which lines are sent.
+struct SendPartOptions: ParsableArguments, Sendable {
     @Option(help: .value("number", "The first line to send, as after a run that was stopped."))
     var fromLine: UInt64 = 1
 
-    @Option(
-        help: .value(
-            "bundle-id",
-            "The app of the tokens, for HTTP/2 and the purge list. (default: from the certificate)"
-        )
-    )
-    var topic: String?
+    @OptionGroup var version: FrameVersionOptions
 
-    @Option(
-        help: .value(
-            "bytes",
-            "The longest payload; devices before 2014 accept 256. (default: 2048; HTTP/2: 4096; VoIP: 5120)"
-        )
-    )
-    var payloadMax: Int?
+    func validate() throws {
+        guard self.fromLine > 0 else { throw ValidationError("invalid --from-line; expected 1 or more") }
+    }
+}
 
+/// The form of notifications over the binary protocol.
+struct FrameVersionOptions: ParsableArguments, Sendable {
     @Option(
         help: .value("number", "The format of the binary protocol: 0, 1 or 2."),
         completion: .list(["0", "1", "2"])
     )
     var command = 1
 
-    /// The names of columns and keys.
-    func columnNames() throws -> ColumnNames { try .init(parsing: self.naming.column) }
-
     func validate() throws {
-        _ = try self.columnNames()
-        try TopicCheck.check(self.topic)
-        guard self.input == nil || self.tokens == nil else {
-            throw ValidationError("INPUT and --tokens exclude each other; use one of them")
-        }
-        guard self.input != nil || self.tokens != nil else {
-            throw ValidationError(
-                "nothing to send; name an INPUT file, or use --tokens FILE with --payload FILE or --alert TEXT"
-            )
-        }
-        guard self.payload == nil || self.alert == nil else {
-            throw ValidationError("--payload and --alert exclude each other; use one of them")
-        }
-        if self.tokens != nil, self.payload == nil, self.alert == nil {
-            throw ValidationError("--tokens needs --payload FILE or --alert TEXT")
-        }
         guard Command(rawValue: UInt8(clamping: self.command)) != nil, self.command >= 0 else {
             throw ValidationError("invalid --command; valid values: 0, 1, 2")
         }
-        guard self.fromLine > 0 else { throw ValidationError("invalid --from-line; expected 1 or more") }
-        try self.require(1...NotificationBatch.payloadByteCountMax, "--payload-max", self.payloadMax)
     }
 }
 
-extension BatchFormat: ExpressibleByArgument {}
-
-/// How to send.
+/// Whether to send, and what to record of it.
 struct SendDeliveryOptions: ParsableArguments, Sendable {
     @Option(
         help: .value(
@@ -220,7 +167,10 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
 
     @Flag(help: "Read and check everything, but send nothing.")
     var dryRun = false
+}
 
+/// Over how many connections, and when to stop.
+struct SendLimitOptions: ParsableArguments, Sendable {
     @Option(help: .value("number", "Connections to send over; each keeps the order of its lines."))
     var connections = 1
 
@@ -235,7 +185,7 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
     @Option(
         help: .value("number", "Stop after this many failed connections in a row; pauses between them grow.")
     )
-    var giveUpAfter = SendDeliveryOptions.giveUpAfterDefault
+    var giveUpAfter = SendLimitOptions.giveUpAfterDefault
 
     /// Comes to less than half a minute for a gateway that does not run.
     private static let giveUpAfterDefault = 9

@@ -54,7 +54,7 @@ extension SendRun {
 
     /// Warns that a batch has no notifications, which a job that exports them may have left out by mistake.
     private func reportNothingToSend(_ progress: SendProgress) {
-        let line = self.command.batch.fromLine
+        let line = self.command.part.fromLine
         guard line == 1 else {
             // With `--quiet`, too: the line may be mistyped.
             let sentence = "--from-line \(line): \(self.inputName) ends before this line: nothing to send"
@@ -92,12 +92,12 @@ extension SendRun {
 
     /// Why not everything was tried, without what was reported already.
     private func diagnostic(of failure: CommandFailure) -> Diagnostic {
-        let count = self.command.delivery.giveUpAfter
+        let count = self.command.limits.giveUpAfter
         guard failure.status == .unavailable, !self.command.quiet, count > 1,
-            let last = self.lastFailure.withLockedValue({ $0 }), failure.connection == last
+            let last = self.connections.lastFailure.withLockedValue({ $0 }), failure.connection == last
         else {
             var diagnostic = failure.diagnostic
-            diagnostic.endpoint = failure.connection.flatMap(self.address)
+            diagnostic.endpoint = failure.connection.flatMap(self.connections.address)
             return diagnostic
         }
         var diagnostic = Diagnostic.error(
@@ -116,7 +116,7 @@ extension SendRun {
     private func reportStop(_ point: ResumePoint?, _ counts: OutcomeCounts) {
         let (command, summary) = (self.continueCommand, self.environment.summary)
         let hasJournal = self.command.delivery.journal != nil
-        let isResending = hasJournal && self.command.delivery.delivery == .atLeastOnce
+        let isResending = hasJournal && self.command.limits.delivery == .atLeastOnce
         if let point { summary.set("continueFromLine", point.isAtBeginning ? 1 : point.position.nextLine) }
         if self.environment.stops.count > 1, counts[.indeterminate] > 0 {
             let count = counts[.indeterminate].counted("notification")
@@ -185,7 +185,7 @@ extension SendRun {
         return unsafe path != "-" && stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
     }
 
-    private var inputPath: String { self.command.batch.tokens ?? self.command.batch.input ?? "-" }
+    private var inputPath: String { self.command.batch.path }
 
     private var continueCommand: ContinueCommand {
         ContinueCommand(

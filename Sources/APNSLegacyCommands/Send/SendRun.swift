@@ -19,16 +19,27 @@ struct SendRun {
     /// Writes a message, unless `--quiet` asks for errors only.
     let emit: @Sendable (Diagnostic) -> Void
     var console: Console { self.environment.console }
-    /// Follows the connections, for the progress bar.
-    let monitor = ConnectionMonitor()
-    /// The failure to connect that was reported last.
-    let lastFailure = NIOLockedValueBox<ConnectionFailure?>(nil)
+    /// How connections are made, and what is known of them.
+    let connections: SendConnections
 
     init(_ command: SendCommand, _ environment: CommandEnvironment) {
         self.command = command
         self.environment = environment
         let (isQuiet, console) = (command.quiet, environment.console)
-        self.emit = { if !isQuiet { console.emit($0) } }
+        let emit: @Sendable (Diagnostic) -> Void = { if !isQuiet { console.emit($0) } }
+        self.emit = emit
+        self.connections = SendConnections(
+            endpoint: command.endpoint,
+            client: command.client,
+            http2: command.http2,
+            limits: command.limits,
+            version: command.part.version,
+            topicName: command.batch.topic,
+            payloadMax: command.batch.payloadMax,
+            writesAllResults: command.report.results != nil && !command.report.resultsOnlyExceptions,
+            logger: environment.logger(isVerbose: command.verbose),
+            emit: emit
+        )
     }
 
     func run() async throws -> ExitStatus {
@@ -36,17 +47,17 @@ struct SendRun {
         let tls =
             try self.command.delivery.dryRun && self.command.endpoint.certificate == nil
             ? nil : self.command.endpoint.tls(self.command.client, now: self.environment.now())
-        let input = try self.console.open(self.command.batch.tokens ?? self.command.batch.input ?? "-")
+        let input = try self.console.open(self.command.batch.path)
         try self.checkOutputs(input)
-        try input.begin(expecting: self.command.batch.tokens == nil ? .batch(self.format) : .tokens)
-        let payload = try self.commonPayload()
+        try input.begin(expecting: self.command.batch.tokens == nil ? .batch(self.command.batch.inputFormat) : .tokens)
+        let payload = try self.command.batch.commonPayload(self.console)
         // Options that cannot be used are reported before any file is changed.
-        if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
+        if let tls, !self.command.delivery.dryRun { _ = try self.connections.sender(tls) }
         if self.command.delivery.dryRun { _ = try self.command.http2.providerToken(self.command.endpoint) }
         // An input that is refused as a whole leaves all files as they are.
         let batch = try OpenedBatch(input, self.reader(payload, tls?.identity))
         let journal = try self.openJournal(input, payload)
-        let past = journal.map { $0.past } ?? SendJournal.Past(firstLine: self.command.batch.fromLine)
+        let past = journal.map { $0.past } ?? SendJournal.Past(firstLine: self.command.part.fromLine)
         let leftCount = past.unlistedCount - min(past.unlistedCount, past.listableCount)
         try self.warnOfUnlisted(leftCount, past.outcomeCounts, since: past.beganAt, tls?.identity)
         if let journal, past.isComplete {
@@ -61,18 +72,18 @@ struct SendRun {
             input: input,
             batch: batch,
             results: try self.results(journal),
-            policy: self.command.delivery.delivery,
+            policy: self.command.limits.delivery,
             suppressesRejectedTokens: true,
             isDead: purge?.isDead,
             onRejectedToken: rejections?.recorder,
             onEarlierRejectedToken: past.beganAt.flatMap { rejections?.earlierRecorder(since: $0) },
-            command: self.frameCommand,
+            command: self.connections.frameCommand,
             onDropped: self.reportDropped(from: input.name),
             onBadLine: badLines.add
         )
         let source = SendSource(input: input, batchState: batchState)
         source.prepare()
-        self.reportStart(past, self.command.batch.fromLine, hasJournal: journal != nil)
+        self.reportStart(past, self.command.part.fromLine, hasJournal: journal != nil)
         let (ending, failure) = try await self.sendShowingProgress(source, past, tls)
         badLines.finish()
         let progress = source.progress
@@ -131,7 +142,7 @@ struct SendRun {
     ///
     /// The line after the last one is where a run continues that was stopped when it had just sent everything.
     private func requireNotifications(_ progress: SendProgress, _ input: SendInput) throws {
-        let line = self.command.batch.fromLine
+        let line = self.command.part.fromLine
         guard line > 1, progress.hasReadAll, progress.outcomeCounts.total == 0, progress.sentCount == 0,
             line != progress.lineCount + 1
         else { return }
@@ -156,43 +167,12 @@ struct SendRun {
 
     // MARK: What to send
 
-    private func commonPayload() throws -> [UInt8]? {
-        if let alert = self.command.batch.alert {
-            return Array("{\"aps\":{\"alert\":\(JSONWriter.quoted(alert))}}".utf8)
-        }
-        guard let path = self.command.batch.payload else { return nil }
-        let bytes = try self.console.open(path).readAll(byteCountMax: SendRun.payloadFileByteCountMax)
-        if let bytes { return bytes }
-        throw CommandFailure(.dataError, "\(path) is too large for a payload (limit: 1 MiB)")
-    }
-
-    /// White space does not count, so the file may be longer than the payload.
-    private static let payloadFileByteCountMax = 1 << 20
-
     private func reader(_ payload: [UInt8]?, _ identity: TLSIdentity?) throws -> BatchReader {
         var options = BatchOptions(now: UInt32(clamping: self.environment.now()))
-        options.rules = PayloadRules(byteCountMax: self.payloadByteCountMax(identity))
+        options.rules = PayloadRules(byteCountMax: self.connections.payloadByteCountMax(identity))
         options.commonPayload = payload
-        options.fixedTopic = self.fixedTopic(identity)
-        options.columns = try self.command.batch.columnNames()
-        options.ignoresUnknownColumns = self.command.batch.ignoreUnknownColumns
-        let reader: BatchReader
-        do {
-            reader = try BatchReader(format: self.format, options: options)
-        } catch {
-            guard let path = self.command.batch.payload else { throw CommandFailure(.dataError, "--alert: \(error)") }
-            throw CommandFailure(.dataError, at: .init(error, in: path), "\(error.kind)")
-        }
-        if let path = self.command.batch.payload, let problem = reader.commonProblem {
-            throw CommandFailure(.dataError, at: .init(file: path), "\(problem)")
-        }
-        return reader
-    }
-
-    /// The format of the batch; `nil` if its first line decides.
-    private var format: BatchFormat? {
-        if self.command.batch.tokens != nil { return .tokens }
-        return self.command.batch.format ?? self.command.batch.input.flatMap { BatchFormat(fileName: $0) }
+        options.fixedTopic = self.connections.fixedTopic(identity)
+        return try self.command.batch.reader(options)
     }
 
     /// Where to find the invalid lines that are not reported.
@@ -215,14 +195,6 @@ struct SendRun {
         return try SendJournal(path: path, of: input, payload: payload, results: self.command.report.results)
     }
 
-    /// The most memory for frames without a verified outcome, in bytes, if each has a line in the results.
-    static let storeByteCountMaxWithResults = 8 << 20
-
-    /// Whether what was accepted has results, too.
-    var writesAllResults: Bool {
-        self.command.report.results != nil && !self.command.report.resultsOnlyExceptions
-    }
-
     private func results(_ journal: SendJournal?) throws -> SendResults {
         let report = self.command.report
         let isDryRun = self.command.delivery.dryRun
@@ -232,8 +204,8 @@ struct SendRun {
             path: isLeft ? nil : isDryRun ? report.results : (report.results ?? "-"),
             isOnlyExceptions: report.resultsOnlyExceptions || report.results == nil,
             journal: journal,
-            firstLine: self.command.batch.fromLine,
-            retriesIndeterminate: self.command.delivery.delivery == .atLeastOnce,
+            firstLine: self.command.part.fromLine,
+            retriesIndeterminate: self.command.limits.delivery == .atLeastOnce,
             onOperation: self.console.onOutput,
             standardOutput: self.console.outputDescriptor
         )
@@ -246,7 +218,7 @@ struct SendRun {
         _ past: SendJournal.Past,
         _ tls: TLSConfiguration?
     ) async throws -> (CommandFailure?, files: CommandFailure?) {
-        let (isDryRun, monitor) = (self.command.delivery.dryRun, self.monitor)
+        let (isDryRun, monitor) = (self.command.delivery.dryRun, self.connections.monitor)
         var display: ProgressDisplay?
         if !self.command.quiet {
             display = ProgressDisplay(
@@ -284,7 +256,7 @@ struct SendRun {
             reaction.last = "stopped at once; nothing was sent"
         }
         if self.command.quiet { reaction.first = nil }
-        let sender = try tls.map { try self.sender($0) }
+        let sender = try tls.map { try self.connections.sender($0) }
         return try await self.environment.stoppable(reaction) {
             var failure: CommandFailure?
             if let sender {
