@@ -16,7 +16,7 @@ public struct ApnsLegacyCommand: ParsableCommand {
             """,
         version: "0.1.0",
         groupedSubcommands: [
-            CommandGroup(name: "Send", subcommands: [SendCommand.self, PayloadCommand.self]),
+            CommandGroup(name: "Send", subcommands: [SendCommand.self, QueueCommand.self, PayloadCommand.self]),
             CommandGroup(name: "Dead tokens", subcommands: [FeedbackCommand.self, PurgeCommand.self]),
             CommandGroup(name: "Servers", subcommands: [GatewayCommand.self, SimulatorCommand.self]),
             CommandGroup(name: "Setup", subcommands: [QuickstartCommand.self, CertificateCommand.self]),

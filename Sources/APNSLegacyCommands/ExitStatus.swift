@@ -334,3 +334,16 @@ extension TokenTableError: CommandError {
         }
     }
 }
+
+// MARK: Queues
+
+extension QueueError: CommandError {
+    fileprivate var status: ExitStatus {
+        switch self {
+        case .notSupported: .usage
+        case .missing, .version, .present, .unknownBatch, .done, .damaged: .dataError
+        case .cancelled, .uncertain, .busy, .connectionLost: .tryAgain
+        case .notPermitted: .notPermitted
+        }
+    }
+}

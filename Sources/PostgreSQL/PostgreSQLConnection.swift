@@ -146,22 +146,74 @@ import Glibc
         _ = try self.result()
     }
 
-    private func result() throws(PostgreSQLError) -> PostgreSQLResult {
+    /// Copies rows into a table.
+    ///
+    /// - Parameters:
+    ///   - sql: `COPY ... FROM STDIN (FORMAT binary)`.
+    ///   - rows: the rows.
+    /// - Throws: `PostgreSQLError`.
+    package func copy(_ sql: String, _ rows: consuming PostgreSQLRows) throws(PostgreSQLError) {
+        guard unsafe PQsendQuery(self.handle, sql) == 1 else { throw self.connectionError }
         let deadline = ContinuousClock.now + self.timeout
+        try self.flush(until: deadline)
+        try self.awaitResult(until: deadline)
+        guard let next = unsafe PQgetResult(self.handle) else { throw self.connectionError }
+        let isCopying = unsafe PQresultStatus(next) == PGRES_COPY_IN
+        let failure = unsafe PostgreSQLResult(next).failure
+        guard isCopying else {
+            _ = try? self.result()
+            throw failure ?? self.connectionError
+        }
+        let bytes = rows.finish()
+        var offset = 0
+        while offset < bytes.count {
+            let count = min(Self.copyByteCountMax, bytes.count - offset)
+            let sent = unsafe bytes.withUnsafeBytes { bytes in
+                let start = unsafe bytes.baseAddress.map { unsafe ($0 + offset).assumingMemoryBound(to: CChar.self) }
+                return unsafe PQputCopyData(self.handle, start, Int32(count))
+            }
+            guard sent >= 0 else { throw self.connectionError }
+            if sent == 1 { offset += count }
+            try self.flush(until: deadline)
+        }
+        while true {
+            let ended = unsafe PQputCopyEnd(self.handle, nil)
+            guard ended >= 0 else { throw self.connectionError }
+            if ended == 1 { break }
+            try self.flush(until: deadline)
+        }
+        _ = try self.result()
+    }
+
+    /// The most bytes of rows that libpq buffers at a time.
+    private static let copyByteCountMax = 1 << 20
+
+    /// Sends what libpq has buffered.
+    private func flush(until deadline: ContinuousClock.Instant) throws(PostgreSQLError) {
         while true {
             let rest = unsafe PQflush(self.handle)
             guard rest >= 0 else { throw self.connectionError }
-            if rest == 0 { break }
+            if rest == 0 { return }
             try self.wait(isWriting: true, until: deadline)
             guard unsafe PQconsumeInput(self.handle) == 1 else { throw self.connectionError }
         }
+    }
+
+    /// Waits until a result can be taken without waiting.
+    private func awaitResult(until deadline: ContinuousClock.Instant) throws(PostgreSQLError) {
+        while unsafe PQisBusy(self.handle) == 1 {
+            try self.wait(isWriting: false, until: deadline)
+            guard unsafe PQconsumeInput(self.handle) == 1 else { throw self.connectionError }
+        }
+    }
+
+    private func result() throws(PostgreSQLError) -> PostgreSQLResult {
+        let deadline = ContinuousClock.now + self.timeout
+        try self.flush(until: deadline)
         var last: PostgreSQLResult?
         var failure: PostgreSQLError?
         while true {
-            while unsafe PQisBusy(self.handle) == 1 {
-                try self.wait(isWriting: false, until: deadline)
-                guard unsafe PQconsumeInput(self.handle) == 1 else { throw self.connectionError }
-            }
+            try self.awaitResult(until: deadline)
             guard let next = unsafe PQgetResult(self.handle) else { break }
             let result = unsafe PostgreSQLResult(next)
             failure = failure ?? result.failure
@@ -239,8 +291,15 @@ import Glibc
         unsafe self.isNull(row, column) ? nil : String(decoding: self.bytes(row, column), as: UTF8.self)
     }
 
-    /// A 64-bit integer (`bigint`), 0 for NULL.
-    package func integer(_ row: Int, _ column: Int) -> Int64 { Int64(bitPattern: self.bits(row, column)) }
+    /// An integer of any size (`smallint`, `integer`, `bigint`); 0 for NULL.
+    package func integer(_ row: Int, _ column: Int) -> Int64 {
+        let bits = self.bits(row, column)
+        return switch unsafe self.bytes(row, column).count {
+        case 2: Int64(Int16(truncatingIfNeeded: bits))
+        case 4: Int64(Int32(truncatingIfNeeded: bits))
+        default: Int64(bitPattern: bits)
+        }
+    }
 
     /// A `double precision`; 0 for NULL.
     package func number(_ row: Int, _ column: Int) -> Double { Double(bitPattern: self.bits(row, column)) }

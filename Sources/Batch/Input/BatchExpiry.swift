@@ -9,11 +9,21 @@ import APNSWire
 /// | `1735689600`   | seconds since 1970                               |
 /// | `0`            | deliver now or never                             |
 /// | `+90s`, `+90`  | 90 seconds from now; also `m`, `h`, `d`, `w`      |
-enum BatchExpiry {
+package enum BatchExpiry {
     /// The first time that is accepted: 2001-09-09.
     ///
     /// A smaller number is almost certainly a duration without its `+`, and the notification would never be stored.
     static let momentMin: UInt64 = 1_000_000_000
+
+    /// Reads the expiry that an option names.
+    package static func parse(_ text: String, now: UInt32) throws(BatchProblem.Kind) -> UInt32 {
+        let result: Result<UInt32, BatchProblem.Kind> = unsafe Array(text.utf8).withUnsafeBytes { bytes in
+            do throws(BatchProblem.Kind) { return .success(try unsafe self.parse(bytes, now: now)) } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
 
     /// Reads an expiry.
     static func parse(_ text: UnsafeRawBufferPointer, now: UInt32) throws(BatchProblem.Kind) -> UInt32 {

@@ -35,6 +35,13 @@ package struct OutcomeCounts: Equatable, Sendable {
         if outcome.isDuplicate { self.possibleDuplicateCount += count }
     }
 
+    /// Adds other counts.
+    package mutating func add(_ other: OutcomeCounts) {
+        self.counts.merge(other.counts, uniquingKeysWith: +)
+        self.statuses.merge(other.statuses, uniquingKeysWith: +)
+        self.possibleDuplicateCount += other.possibleDuplicateCount
+    }
+
     package subscript(_ outcome: DeliveryOutcome.Kind) -> UInt64 { self.counts[outcome, default: 0] }
 
     /// Whether notifications have an outcome that earlier counts do not include, and all of those are indeterminate.

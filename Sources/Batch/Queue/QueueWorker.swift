@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#if PostgreSQL
+package import APNSProvider
+import APNSWire
+import Dispatch
+import Glibc
+import NIOConcurrencyHelpers
+package import TokenStore
+
+/// Sends the chunks of a queue: a source of notifications that claims them, and commits what became of them.
+///
+/// Event loops call it, and it never blocks them. One thread performs the steps of a `QueueWorkerStateMachine` on the
+/// database and writes the results.
+package final class QueueWorker: NotificationSource, @unchecked Sendable {
+    /// A chunk that the worker holds.
+    private struct Held {
+        var account: QueueChunkAccount
+        let contents: QueueChunkContents
+        let batch: QueueDatabase.Batch
+        /// The next notification to give to a connection.
+        var nextIndex = 0
+    }
+
+    /// What event loops and the thread share.
+    private struct State {
+        var machine: QueueWorkerStateMachine
+        /// The chunks by the upper half of their notifications' tags.
+        var held: [UInt64: Held] = [:]
+        var slots: [QueueChunkKey: UInt64] = [:]
+        var nextSlot: UInt64 = 0
+        /// The chunks that connections take, in order.
+        var sending: [UInt64] = []
+        var progress = QueueProgress()
+        var wake: @Sendable () -> Void = {}
+        var abandon: @Sendable () -> Void = {}
+        var failure: ProviderError?
+    }
+
+    /// How a worker ended.
+    package struct Report: Sendable {
+        package fileprivate(set) var ending: QueueWorkerStateMachine.Ending
+        /// Why the connections ended by themselves, or were closed.
+        package fileprivate(set) var failure: ProviderError?
+    }
+
+    // All mutable state is in `shared`, under the lock, or is used only by the thread of `run`.
+    private let lock = NIOLock()
+    private var shared: State
+    private let signal = DispatchSemaphore(value: 0)
+    private let database: QueueDatabase
+    private let scope: QueueScope
+    private let rules: QueueRules
+    private let limits: QueueWorkerStateMachine.Limits
+    private let results: QueueResults
+    private let host: String
+    /// Called with the first of several failures in a row, after which the worker tries again.
+    private let onTrouble: @Sendable (any Error) -> Void
+    private var isTroubled = false
+
+    private var number: Int64 = 0
+    private var lastKey = QueueChunkKey(batch: 0, number: -1)
+    private var batches: [Int64: QueueDatabase.Batch] = [:]
+    private var provedCount: Int64 = 0
+    private var lastRenewal: (at: Duration, count: Int64) = (.zero, 0)
+    private var progressReadAt = Duration.zero
+    private var isClaimUncertain = false
+    private var isFinishDue = true
+
+    package init(
+        _ database: QueueDatabase,
+        _ scope: QueueScope,
+        _ limits: QueueWorkerStateMachine.Limits,
+        rules: QueueRules,
+        results: QueueResults,
+        host: String,
+        onTrouble: @escaping @Sendable (any Error) -> Void
+    ) {
+        self.database = database
+        self.scope = scope
+        self.limits = limits
+        self.rules = rules
+        self.results = results
+        self.host = host
+        self.onTrouble = onTrouble
+        self.shared = State(machine: QueueWorkerStateMachine(limits, rules: rules))
+    }
+
+    private func withState<Value>(_ body: (inout State) -> Value) -> Value {
+        self.lock.withLock { body(&self.shared) }
+    }
+
+    /// The time of a clock that runs while the machine is suspended.
+    private static var now: Duration {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_BOOTTIME, &time)
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+
+    private static var jitter: Double { Double.random(in: 0...1) }
+
+    /// The progress of all workers, as of the last heartbeat.
+    package var progress: QueueProgress { self.withState { $0.progress } }
+
+    // MARK: Sending
+
+    package func start(wake: @escaping @Sendable () -> Void) { self.withState { $0.wake = wake } }
+
+    package func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+        self.withState { state in
+            if state.machine.isDone { return .ended }
+            // What was taken from here may be on its way later; the rest must not be.
+            guard Self.now < state.machine.sendNotAfter else {
+                self.signal.signal()
+                return .waiting
+            }
+            while let slot = state.sending.first {
+                guard batch.countFree > 0 else { return .available }
+                guard self.give(&state.held[slot], slot, to: &batch) else { return .available }
+                state.sending.removeFirst()
+                if let key = state.held[slot]?.account.key { state.machine.taken(key) }
+                self.signal.signal()
+            }
+            return .waiting
+        }
+    }
+
+    /// Appends the notifications of a chunk; returns whether all of them fit.
+    private func give(_ held: inout Held?, _ slot: UInt64, to batch: inout NotificationBatch) -> Bool {
+        guard let chunk = held else { return true }
+        var index = chunk.nextIndex
+        defer { held?.nextIndex = index }
+        while index < chunk.contents.count {
+            guard chunk.account.isDue(index), let token = try? DeviceToken(bytes: chunk.contents.token(index)) else {
+                index += 1
+                continue
+            }
+            let (_, expiry, priority) = chunk.contents[index]
+            let payload = chunk.contents.payload(index) ?? chunk.batch.payload?[...] ?? []
+            let isAppended = unsafe payload.withUnsafeBytes { payload in
+                unsafe batch.append(
+                    token: token,
+                    payload: payload,
+                    expiry: PushExpiry(wireValue: expiry ?? chunk.batch.expiry),
+                    priority: priority ?? chunk.batch.priority,
+                    tag: slot << 32 | UInt64(index)
+                )
+            }
+            guard isAppended else { return false }
+            index += 1
+        }
+        return true
+    }
+
+    package func settle(_ settled: borrowing SettledNotifications) {
+        let report = settled.report
+        let outcome = QueueOutcome(
+            report.outcome.kind,
+            status: report.outcome.rejectionStatusCode,
+            timestamp: report.outcome.timestampNumber,
+            isDuplicate: report.isPossibleDuplicate,
+            attempts: report.attempts,
+            reason: report.outcome.reasonText
+        )
+        self.lock.lock()
+        defer { self.lock.unlock() }
+        settled.forEachTagRange { tags in
+            let (slot, first) = (tags.lowerBound >> 32, Int(truncatingIfNeeded: tags.lowerBound & 0xFFFF_FFFF))
+            for index in first..<(first + tags.count) { self.shared.held[slot]?.account.settle(index, outcome) }
+            guard let account = self.shared.held[slot]?.account, account.waitingCount == 0 else { return }
+            self.shared.machine.settled(account.key)
+            self.signal.signal()
+        }
+    }
+
+    package var isEnded: Bool { self.withState { $0.machine.isDone } }
+
+    package var isStopped: Bool { self.withState { $0.machine.isEnding } }
+
+    /// Ends the worker when the chunks that it holds are done.
+    package func end() {
+        let wake = self.withState { state in
+            state.machine.stop()
+            return state.wake
+        }
+        wake()
+        self.signal.signal()
+    }
+
+    // MARK: Working
+
+    /// Sends until the worker is stopped, or cannot go on.
+    ///
+    /// If the task is cancelled, the connections are closed, and what became of each notification is still committed.
+    ///
+    /// - Throws: errors of the database and of the results.
+    package func work(_ sender: BatchSender) async throws -> Report {
+        let sending = Task {
+            var failure: ProviderError?
+            do throws(ProviderError) { try await sender.run(self) } catch { failure = error }
+            self.withState { state in
+                state.failure = failure
+                state.machine.sendingEnded()
+            }
+            self.signal.signal()
+        }
+        self.withState { $0.abandon = { sending.cancel() } }
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                DispatchQueue(label: "apns-legacy.queue").async { continuation.resume(with: Result { try self.run() }) }
+            }
+        } onCancel: {
+            sending.cancel()
+        }
+    }
+
+    /// Performs the steps of the state machine.
+    private func run() throws -> Report {
+        var failure: (any Error)?
+        while true {
+            let step = self.withState { $0.machine.next(at: Self.now) }
+            do {
+                switch step {
+                case .wait(let time): self.wait(until: time)
+                case .abandon: self.withState { $0.abandon }()
+                case .end(let ending):
+                    try? self.database.remove(self.number)
+                    try? self.database.finishBatches()
+                    if let failure { throw failure }
+                    return Report(ending: ending, failure: self.withState { $0.failure })
+                default:
+                    try self.perform(step)
+                    self.isTroubled = false
+                }
+            } catch {
+                if case .end = step { throw error }
+                if QueueDatabase.isTransient(error), !self.isTroubled {
+                    self.isTroubled = true
+                    self.onTrouble(error)
+                }
+                self.withState { state in
+                    guard !QueueDatabase.isTransient(error) else { return state.machine.failed(at: Self.now) }
+                    state.machine.fail()
+                    failure = failure ?? error
+                    // What fails for good is not tried again for each chunk.
+                    if case .prove(let key) = step { self.forget(key, in: &state) }
+                }
+            }
+        }
+    }
+
+    private func wait(until time: Duration?) {
+        guard let time else { return self.signal.wait() }
+        let nanoseconds = max(0, min((time - Self.now) / .nanoseconds(1), 60e9))
+        _ = self.signal.wait(timeout: .now() + .nanoseconds(Int(nanoseconds) + 1))
+    }
+
+    private func perform(_ step: QueueWorkerStateMachine.Step) throws {
+        let sentAt = Self.now
+        switch step {
+        case .register:
+            self.number = try self.database.register(host: self.host, process: getpid(), lease: self.limits.lease)
+            self.lastRenewal = (sentAt, 0)
+            self.withState { $0.machine.leased(sentAt: sentAt) }
+        case .renew: try self.renew(sentAt)
+        case .claim: try self.claim()
+        case .mark(let key): try self.mark(key)
+        case .prove(let key): try self.prove(key)
+        case .wait, .abandon, .end: break
+        }
+        if sentAt - self.progressReadAt >= Self.progressInterval { try self.readProgress() }
+    }
+
+    /// How often to ask for the progress of all workers, if this one is busy.
+    private static let progressInterval = Duration.seconds(1)
+
+    private func renew(_ sentAt: Duration) throws {
+        let seconds = (sentAt - self.lastRenewal.at) / .seconds(1)
+        let rate = seconds > 0 ? Double(self.provedCount - self.lastRenewal.count) / seconds : 0
+        let isAlive = try self.database.renew(
+            self.number,
+            lease: self.limits.lease,
+            proved: self.provedCount,
+            rate: rate
+        )
+        self.lastRenewal = (sentAt, self.provedCount)
+        self.withState { state in
+            if isAlive { state.machine.leased(sentAt: sentAt) } else { state.machine.leaseLost() }
+        }
+    }
+
+    private func readProgress() throws {
+        let progress = try self.database.progress(self.scope)
+        self.progressReadAt = Self.now
+        self.withState { $0.progress = progress }
+    }
+
+    private func claim() throws {
+        if self.isClaimUncertain { try self.releaseUnknown() }
+        self.isClaimUncertain = true
+        let origin = QueueChunkKey(batch: 0, number: -1)
+        var claim = try self.database.claim(self.number, self.scope, after: self.lastKey, rules: self.rules)
+        if claim == nil, self.lastKey != origin {
+            claim = try self.database.claim(self.number, self.scope, after: origin, rules: self.rules)
+        }
+        self.isClaimUncertain = false
+        guard let claim else { return try self.claimedNothing() }
+        let account = claim.account
+        self.lastKey = account.key
+        // It is owned from here on, so that an error gives it back.
+        self.withState { state in
+            state.machine.claimed(account.key, isComplete: account.waitingCount == 0)
+            state.slots[account.key] = state.nextSlot
+            let batch = self.batches[account.key.batch] ?? .init(topic: self.scope.topic, environment: .production)
+            state.held[state.nextSlot] = Held(account: account, contents: claim.contents, batch: batch)
+            state.nextSlot += 1
+        }
+    }
+
+    private func claimedNothing() throws {
+        self.lastKey = QueueChunkKey(batch: 0, number: -1)
+        if self.isFinishDue { try self.database.finishBatches() }
+        self.isFinishDue = false
+        var isEmpty = false
+        if self.limits.endsWhenEmpty {
+            isEmpty = try self.database.isEmpty(self.scope)
+            // Otherwise, this worker would wait for itself.
+            if !isEmpty { try self.releaseUnknown() }
+        }
+        self.withState { state in
+            state.machine.claimedNothing(isEmpty: isEmpty, at: Self.now, jitter: Self.jitter)
+        }
+        self.wakeConnections()
+    }
+
+    private func releaseUnknown() throws {
+        let held = self.withState { Array($0.slots.keys) }
+        try self.database.release(self.number, except: held)
+    }
+
+    /// Makes the connections notice notifications, or the end.
+    private func wakeConnections() { self.withState { $0.wake }() }
+
+    private func mark(_ key: QueueChunkKey) throws {
+        guard let (slot, account) = self.held(key) else { return }
+        if self.batches[key.batch] == nil {
+            if self.batches.count >= Self.batchCountMax { self.batches = [:] }
+            self.batches[key.batch] = try self.database.batch(key.batch)
+        }
+        guard let batch = self.batches[key.batch] else { return }
+        let isOwned = try self.database.mark(account)
+        self.withState { state in
+            state.machine.marked(key, isOwned: isOwned)
+            guard isOwned, let held = state.held[slot] else { return self.forget(key, in: &state) }
+            state.held[slot] = Held(account: held.account, contents: held.contents, batch: batch)
+            state.sending.append(slot)
+        }
+        self.wakeConnections()
+    }
+
+    /// The number of batches whose common payload is kept.
+    private static let batchCountMax = 64
+
+    private func held(_ key: QueueChunkKey) -> (slot: UInt64, account: QueueChunkAccount)? {
+        self.withState { state in
+            state.slots[key].flatMap { slot in state.held[slot].map { (slot, $0.account) } }
+        }
+    }
+
+    private func forget(_ key: QueueChunkKey, in state: inout State) {
+        guard let slot = state.slots.removeValue(forKey: key) else { return }
+        state.held[slot] = nil
+        state.sending.removeAll { $0 == slot }
+        state.machine.forget(key)
+    }
+
+    private func prove(_ key: QueueChunkKey) throws {
+        let found = self.withState { state in state.slots[key].flatMap { state.held[$0] } }
+        guard let found else { return self.withState { $0.machine.forget(key) } }
+        let chunk = QueueProvedChunk(account: found.account, contents: found.contents)
+        let isOwned = try self.database.prove(chunk)
+        let isReported = self.withState { state in
+            let isReported = state.machine.proved(
+                key,
+                isOwned: isOwned,
+                isComplete: chunk.proof.open == nil,
+                at: Self.now,
+                jitter: Self.jitter
+            )
+            self.forget(key, in: &state)
+            if isReported { state.progress.provedCount += chunk.proof.counts.total }
+            return isReported
+        }
+        self.wakeConnections()
+        guard isReported else { return }
+        self.provedCount += chunk.proof.counts.total
+        self.isFinishDue = true
+        try self.results.write(chunk)
+    }
+}
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import Foundation
+import TestSupport
+import Testing
+
+/// Goal: a queue in PostgreSQL has what was loaded, and its commands report it; also through a pooler.
+@Suite(
+    .enabled(if: QueueScene.isPossible, "There is no PostgreSQL, or this is a build without its trait."),
+    .timeLimit(.minutes(2))
+) struct QueueTests {
+    let scene: SendScene
+
+    init() throws { self.scene = try SendScene() }
+
+    @Test func `a batch is loaded, sent, counted and dropped`() async throws {
+        let lines = (1...250).map { SendScene.line($0 == 100 ? 1_000_100 : $0, id: "\"n\($0)\"") }
+        let path = try self.scene.write("batch.jsonl", lines[..<200].joined() + "no JSON\n" + lines[200...].joined())
+        try await QueueScene.with(self.scene) { queue in
+            #expect(try await queue.run("init").ending.code == 65)
+            let loaded = try await queue.load(path, ["--chunk", "40", "--results", self.scene.path("bad.jsonl")])
+            #expect(loaded.ending.code == 1 && loaded.output.contains("250 notifications in 7 chunks"), "\(loaded)")
+            #expect(try self.scene.results("bad.jsonl").map(\.line) == [201])
+            let waiting = try await queue.run("status", SendScene.json)
+            #expect(try waiting.counts["left"] == 250 && waiting.counts["ready"] == 1, "\(waiting)")
+            try await SendScene.withGateway(deviceCount: 300) { simulator in
+                let words = queue.worker(simulator.http2Port, "http2", results: "results.jsonl", SendScene.json)
+                let run = try await self.scene.run(words)
+                #expect(run.ending.code == 1, "\(run)")
+                #expect(try run.counts["accepted"] == 249 && run.counts["rejected"] == 1, "\(run)")
+                for device in 1...250 where device != 100 { #expect(try simulator.count(device) == 1) }
+            }
+            let results = try self.scene.results()
+            #expect(results.map(\.line).sorted() == Array(1...200) + Array(202...251))
+            #expect(results.filter { $0.outcome != "accepted" }.map(\.line) == [100])
+            #expect(self.scene.read("results.jsonl").contains(#""line":251,"id":"n250""#))
+            #expect(try await queue.exceptions().map(\.line) == [100])
+            let done = try await queue.run("status")
+            #expect(done.output.contains("done, 250 of 250 notifications done: 249 accepted, 1 rejected"), "\(done)")
+            #expect(try await queue.number("SELECT count(*) FROM pg_class WHERE relname ~ '^chunk_[0-9]+$';") == 0)
+            #expect(try await queue.run("verify").ending.code == 0)
+            #expect(try await queue.run("cancel", ["1"]).ending.code == 65)
+            #expect(try await queue.run("cancel", ["7"]).ending.code == 65)
+        }
+    }
+
+    @Test func `verify names each difference`() async throws {
+        let path = try self.scene.write("batch.jsonl", (1...30).map { SendScene.line($0) }.joined())
+        try await QueueScene.with(self.scene) { queue in
+            for _ in 0..<2 { #expect(try await queue.load(path, ["--chunk", "10"]).ending.code == 0) }
+            #expect(try await queue.run("verify").ending.code == 0)
+            try await queue.server.run(
+                """
+                UPDATE apns_queue.chunk_state SET written = 3, proved = 3, accepted = 2 WHERE batch = 1 AND no = 0;
+                UPDATE apns_queue.chunk_state SET written = 1, proved = 1, rejected = 1 WHERE batch = 1 AND no = 1;
+                DELETE FROM apns_queue.chunk WHERE batch = 1 AND no = 2;
+                DELETE FROM apns_queue.chunk_state WHERE batch = 2 AND no = 1;
+                INSERT INTO apns_queue.outcome (batch, no, index, outcome, duplicate, attempts, line, token)
+                    VALUES (2, 0, 99, 'rejected', false, 1, 1, '');
+                """
+            )
+            let run = try await queue.run("verify", SendScene.json)
+            let report = try JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any]
+            let texts = report?["differences"] as? [String] ?? []
+            let expected = [
+                "batch 1, chunk 0: 3 notifications have an outcome, but their counts are 2",
+                "batch 1, chunk 1: 1 rejected are counted, but there are 0",
+                "batch 1, chunk 2: its notifications are missing",
+                "batch 2: it was loaded with 30 notifications in 3 chunks, but has 20 in 2",
+                "batch 2, chunk 0: 0 rejected are counted, but there are 1",
+                "batch 2, chunk 0: there are outcomes of notifications that do not exist",
+                "batch 2, chunk 1: its state is missing",
+            ]
+            #expect(run.ending.code == 2 && texts == expected, "\(run)")
+        }
+    }
+
+    @Test func `a batch that is cancelled is not sent`() async throws {
+        let path = try self.scene.write("batch.jsonl", (1...30).map { SendScene.line($0) }.joined())
+        try await QueueScene.with(self.scene) { queue in
+            #expect(try await queue.load(path).ending.code == 0)
+            let run = try await queue.run("cancel", ["1"] + SendScene.json)
+            #expect(try run.ending.code == 0 && run.counts["left"] == 30, "\(run)")
+            try await SendScene.withGateway { simulator in
+                let run = try await self.scene.run(queue.worker(simulator.gatewayPort, "binary", results: "r.jsonl"))
+                #expect(run.ending.code == 0 && self.scene.read("r.jsonl").isEmpty, "\(run)")
+                #expect(try simulator.count(1) == 0)
+            }
+            #expect(try await queue.run("verify").ending.code == 0)
+        }
+    }
+
+    @Test(.enabled(if: PgBouncer.isInstalled)) func `a pooler in transaction mode may be in between`() async throws {
+        let path = try self.scene.write("batch.jsonl", (1...100).map { SendScene.line($0) }.joined())
+        try await QueueScene.with(self.scene) { queue in
+            let pooler = try await PgBouncer(in: self.scene.folder, for: queue.server)
+            let options = ["--topic", SendScene.topic, "--chunk", "10", path]
+            let loaded = try await queue.run("load", options, address: pooler.address)
+            #expect(loaded.ending.code == 0, "\(loaded)")
+            try await SendScene.withGateway { simulator in
+                var words = queue.worker(simulator.gatewayPort, "binary", results: "r.jsonl", SendScene.json)
+                words[3] = pooler.address
+                let run = try await self.scene.run(words)
+                #expect(try run.ending.code == 0 && run.counts["accepted"] == 100, "\(run)")
+            }
+            for name in ["status", "verify"] {
+                let run = try await queue.run(name, address: pooler.address)
+                #expect(run.ending.code == 0, "\(run)")
+            }
+            await pooler.stop()
+        }
+    }
+}
