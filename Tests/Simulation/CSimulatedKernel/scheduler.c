@@ -4,6 +4,8 @@
 #include "internal.h"
 
 #include <dlfcn.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,23 +16,38 @@
 // MARK: Threads
 
 struct parked {
-    pthread_cond_t condition;
+    /// Its turn: a thread is handed the processor by one call, and without the mutex, for which it would wait again.
+    atomic_int turn;
     int epoll;
-    /// What it waits for instead.
-    pthread_cond_t *signal;
+    /// The condition for which it waits instead.
+    const void *signal;
     int host;
-    bool is_parked, is_resumed, is_signalled;
+    bool is_parked, is_signalled;
     struct parked *next;
 };
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
+/// The turn of the scheduler.
+static atomic_int settled;
 static struct parked *threads;
 static int thread_count, parked_count;
 static __thread struct parked *self_thread;
 
 /// Jobs run on it.
-static bool is_first_thread(void) { return syscall(SYS_gettid) == syscall(SYS_getpid); }
+static bool is_first_thread(void) {
+    static __thread int is_first = -1;
+    if (is_first < 0) is_first = syscall(SYS_gettid) == syscall(SYS_getpid);
+    return is_first;
+}
+
+static void give_turn(atomic_int *turn) {
+    atomic_store(turn, 1);
+    syscall(SYS_futex, turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void await_turn(atomic_int *turn) {
+    while (!atomic_exchange(turn, 0)) syscall(SYS_futex, turn, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+}
 
 static int collect(struct object *epoll, struct epoll_event *events, int limit) {
     int count = 0;
@@ -70,12 +87,11 @@ __attribute__((constructor)) static void find_originals(void) {
     if (!real_wait || !real_signal || !real_broadcast) abort();
 }
 
-/// Waits until the scheduler chooses this thread, with the mutex.
-static void park(int epoll, pthread_cond_t *signal) {
+/// Waits until the scheduler chooses this thread; with the mutex, which is free meanwhile.
+static void park(int epoll, const void *signal) {
     if (!self_thread) {
         // A new thread runs until here before anything else happens, so their order is always the same.
         self_thread = calloc(1, sizeof *self_thread);
-        pthread_cond_init(&self_thread->condition, NULL);
         self_thread->host = current_host;
         struct parked **place = &threads;
         while (*place) place = &(*place)->next;
@@ -84,10 +100,12 @@ static void park(int epoll, pthread_cond_t *signal) {
     self_thread->epoll = epoll;
     self_thread->signal = signal;
     self_thread->is_parked = true;
-    self_thread->is_resumed = self_thread->is_signalled = false;
+    self_thread->is_signalled = false;
     parked_count++;
-    real_broadcast(&settled);
-    while (!self_thread->is_resumed) real_wait(&self_thread->condition, &mutex);
+    pthread_mutex_unlock(&mutex);
+    give_turn(&settled);
+    await_turn(&self_thread->turn);
+    pthread_mutex_lock(&mutex);
 }
 
 int epoll_wait(int descriptor, struct epoll_event *events, int limit, int timeout) {
@@ -137,7 +155,7 @@ int usleep(useconds_t microseconds) {
     if (active && self_thread) {
         pthread_mutex_lock(&mutex);
         schedule(end, WAKE, NULL, 0, (unsigned char *)self_thread);
-        park(-1, &self_thread->condition);
+        park(-1, self_thread);
         pthread_mutex_unlock(&mutex);
         return 0;
     }
@@ -150,7 +168,11 @@ int usleep(useconds_t microseconds) {
 }
 
 static void wait_until_settled(void) {
-    while (parked_count < thread_count) real_wait(&settled, &mutex);
+    while (parked_count < thread_count) {
+        pthread_mutex_unlock(&mutex);
+        await_turn(&settled);
+        pthread_mutex_lock(&mutex);
+    }
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
@@ -392,9 +414,10 @@ static void run_job(struct job job) {
 
 static void resume(struct parked *thread) {
     thread->is_parked = false;
-    thread->is_resumed = true;
     parked_count--;
-    real_signal(&thread->condition);
+    pthread_mutex_unlock(&mutex);
+    give_turn(&thread->turn);
+    pthread_mutex_lock(&mutex);
     wait_until_settled();
 }
 
