@@ -68,7 +68,7 @@ let package = Package(
         ),
         .trait(
             name: "PostgreSQL",
-            description: "Pruning of token tables in PostgreSQL, with libpq.",
+            description: "Purge lists and pruning of token tables in PostgreSQL, with libpq.",
             enabledTraits: ["TokenStore"]
         ),
         .trait(

@@ -314,6 +314,7 @@ extension PurgeListError: CommandError {
         case .full, .inputOutput: .ioError
         case .busy: .tryAgain
         case .database: .software
+        case .server(let error): error.status
         }
     }
 }

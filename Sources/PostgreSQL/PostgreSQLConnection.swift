@@ -33,7 +33,10 @@ import Glibc
         unsafe self.handle = handle
         // Otherwise, libpq writes the server's notices to standard error.
         unsafe PQsetNoticeProcessor(handle, { _, _ in }, nil)
+        // Only in this form do errors of opening, which are no results, have the server's code.
+        unsafe PQsetErrorVerbosity(handle, PQERRORS_VERBOSE)
         try self.open()
+        unsafe PQsetErrorVerbosity(handle, PQERRORS_DEFAULT)
     }
 
     deinit { unsafe PQfinish(self.handle) }
@@ -104,11 +107,26 @@ import Glibc
                 return
             case PGRES_POLLING_READING: isWriting = false
             case PGRES_POLLING_WRITING: isWriting = true
-            default: throw self.connectionError
+            default: throw self.openingError
             }
             try self.wait(isWriting: isWriting, until: deadline)
         }
-        throw self.connectionError
+        throw self.openingError
+    }
+
+    /// The error of opening, with the server's code if it has sent one.
+    private var openingError: PostgreSQLError {
+        let text = unsafe String(cString: PQerrorMessage(self.handle))
+        if unsafe PQconnectionNeedsPassword(self.handle) == 1 {
+            return PostgreSQLError(.connection, state: "28P01", text)
+        }
+        // "FATAL:  28P01: password ...", and lines with details, of which the last is the place in the server's source.
+        guard let match = text.firstMatch(of: #/: {1,2}((?=[A-Z]*[0-9])[0-9A-Z]{5}): /#) else {
+            return PostgreSQLError(.connection, text)
+        }
+        let lines = text.replacing(match.0, with: ":  ").split(whereSeparator: \.isNewline)
+        let message = lines.filter { !$0.contains(/^[A-Z]+: {1,2}\S+, \S+\.c:[0-9]+$/) }.joined(separator: "\n")
+        return PostgreSQLError(.connection, state: String(match.1), message)
     }
 
     private var connectionError: PostgreSQLError {

@@ -16,7 +16,7 @@ extension ExitStatus {
         case .cannotCreate: "an output file exists or cannot be created"
         case .ioError: "output cannot be written"
         case .tryAgain: "not finished, or another process holds a file (run the command again)"
-        case .notPermitted: "TLS failed or the certificate is not permitted"
+        case .notPermitted: "TLS failed, or a certificate or database user is not permitted"
         case .configuration: "a certificate, a key or the configuration is not usable"
         case .limitExceeded: "more rows than --max-fraction would be deleted (nothing was changed)"
         }

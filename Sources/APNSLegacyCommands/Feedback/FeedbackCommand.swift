@@ -43,7 +43,13 @@ struct FeedbackCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Service")
     var client: ClientTLSOptions
 
-    @Option(help: .value("file", "The purge list to add dead tokens to; created if missing."), completion: .file())
+    @Option(
+        help: .value(
+            "file",
+            "The purge list to add dead tokens to; created if missing. A file, or the address of a PostgreSQL database."
+        ),
+        completion: .file()
+    )
     var purgeList: String
 
     @Option(help: .value("format", "Print the tokens of this run."))
@@ -102,6 +108,12 @@ struct FeedbackCommand: ConsoleCommand, Sendable {
     func validate() throws {
         guard self.silence?.duration ?? .seconds(1) > .zero, self.deadline.duration > .zero else {
             throw ValidationError("--silence and --deadline must be above 0")
+        }
+        guard self.spool != nil || !PurgeList.isAddress(self.purgeList) else {
+            throw ValidationError(
+                "--purge-list is in a database; add --spool FOLDER, a folder on the disk of this host: until the database "
+                    + "has them, it holds the only copy of the tokens that the service has forgotten"
+            )
         }
         guard self.maxBytes > 0 else { throw ValidationError("--max-bytes must be above 0") }
         if let output = self.output, output != .jsonl, self.reporting.summary == .json {

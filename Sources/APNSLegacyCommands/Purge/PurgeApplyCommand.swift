@@ -81,6 +81,11 @@ struct PurgeApplyCommand: ConsoleCommand, Sendable {
     }
 
     private func validateHook() throws {
+        guard !PurgeList.isAddress(self.entries.purgeList) else {
+            throw ValidationError(
+                "--exec works with a purge list in a file only, whose lock prevents a second run; use purge export"
+            )
+        }
         guard self.change.grace == nil else {
             throw ValidationError("--grace does not work with --exec, which has no registration times")
         }
@@ -153,7 +158,7 @@ struct PurgeApplyCommand: ConsoleCommand, Sendable {
                 .noInput: "a file does not exist",
                 .tryAgain: "the database was locked or --exec failed (run the command again)",
             ],
-            .cannotCreate, .ioError, .limitExceeded
+            .cannotCreate, .ioError, .notPermitted, .limitExceeded
         ))
         """
 }

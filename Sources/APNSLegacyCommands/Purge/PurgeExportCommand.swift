@@ -18,7 +18,7 @@ struct PurgeExportCommand: ConsoleCommand {
             newest failure and of the first report in seconds since 1970, and source; purge import reads both. SQL \
             creates a table for SQLite, PostgreSQL or MySQL.
 
-            \(ExitStatus.list([:], .success, .dataError, .noInput, .cannotCreate, .ioError, .tryAgain))
+            \(ExitStatus.list([:], .success, .dataError, .noInput, .cannotCreate, .ioError, .tryAgain, .notPermitted))
             """
     )
 

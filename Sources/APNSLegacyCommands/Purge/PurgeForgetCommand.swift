@@ -26,7 +26,7 @@ struct PurgeForgetCommand: ConsoleCommand {
                     .success: "done",
                     .someRefused: "some lines of --tokens are invalid",
                 ],
-                .dataError, .noInput, .ioError, .tryAgain
+                .dataError, .noInput, .ioError, .tryAgain, .notPermitted
             ))
             """
     )

@@ -33,7 +33,7 @@ struct PurgeImportCommand: ConsoleCommand {
                     .someRefused: "some lines are invalid",
                     .dataError: "the list or the whole input is invalid",
                 ],
-                .noInput, .cannotCreate, .ioError, .tryAgain
+                .noInput, .cannotCreate, .ioError, .tryAgain, .notPermitted
             ))
             """
     )

@@ -18,7 +18,7 @@ struct PurgeListCommand: ConsoleCommand {
             Prints one entry a line, with tabs between its fields: the time of the newest failure, environment, topic, \
             token and source. For other programs, use purge export.
 
-            \(ExitStatus.list([:], .success, .dataError, .noInput, .ioError, .tryAgain))
+            \(ExitStatus.list([:], .success, .dataError, .noInput, .ioError, .tryAgain, .notPermitted))
             """
     )
 

@@ -19,7 +19,7 @@ struct PurgeCheckCommand: ConsoleCommand {
                     .success: "the list is not damaged",
                     .dataError: "the list is damaged",
                 ],
-                .noInput, .tryAgain
+                .noInput, .tryAgain, .notPermitted
             ))
             """
     )
@@ -47,7 +47,7 @@ struct PurgeExpireCommand: ConsoleCommand {
 
             Also removes what purge forget remembers, if it is as old.
 
-            \(ExitStatus.list([:], .success, .dataError, .noInput, .ioError, .tryAgain))
+            \(ExitStatus.list([:], .success, .dataError, .noInput, .ioError, .tryAgain, .notPermitted))
             """
     )
 

@@ -8,7 +8,10 @@ public import TokenStore
 
 /// The purge list that a command uses.
 struct PurgeFileOptions: ParsableArguments {
-    @Option(help: .value("file", "The purge list."), completion: .file())
+    @Option(
+        help: .value("file", "The purge list: a file, or the address of a PostgreSQL database."),
+        completion: .file()
+    )
     var purgeList: String
 
     /// Opens the list, which must exist unless it is to be created.

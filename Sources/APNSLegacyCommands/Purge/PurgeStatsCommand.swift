@@ -13,7 +13,7 @@ struct PurgeStatsCommand: ConsoleCommand {
               apns-legacy purge stats --purge-list dead.sqlite
               apns-legacy purge stats --purge-list dead.sqlite --summary json
 
-            \(ExitStatus.list([:], .success, .dataError, .noInput, .tryAgain))
+            \(ExitStatus.list([:], .success, .dataError, .noInput, .tryAgain, .notPermitted))
             """
     )
 

@@ -9,7 +9,10 @@ import TokenStore
 
 /// Which dead tokens are left out.
 struct SendPurgeOptions: ParsableArguments, Sendable {
-    @Option(help: .value("file", "Do not send to the dead tokens in this purge list."), completion: .file())
+    @Option(
+        help: .value("file", "Do not send to the dead tokens in this purge list, a file or the address of a database."),
+        completion: .file()
+    )
     var purgeList: String?
 
     @Option(help: .value("name", "The environment of the tokens. (default: that of --environment)"))

@@ -50,7 +50,7 @@ package struct SendPurge {
 
     /// Creates the file for rejected tokens; `nil` if they are not added.
     package func rejections() throws -> SendRejections? {
-        self.target == nil ? nil : try SendRejections(beside: self.list.path)
+        self.target == nil ? nil : try SendRejections(in: self.list.folderForFiles)
     }
 
     /// Adds rejected tokens to the list, unless the rejections are in doubt.

@@ -32,11 +32,11 @@ package final class SendRejections: @unchecked Sendable {
     /// The number of tokens that are recorded in one transaction.
     private static let portionCount = 65_536
 
-    /// Creates the file in the folder of another file.
+    /// Creates the file in a folder.
     ///
     /// - Throws: ``BatchFileError`` if the file cannot be created.
-    package init(beside path: String) throws {
-        self.folder = Folder.of(path)
+    package init(in folder: String) throws {
+        self.folder = folder
         do throws(Errno) {
             self.file = try FileDescriptor.unnamed(in: self.folder)
         } catch {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSWire
-import GRDB
 import APNSJSON
 
 /// A dead token, for a database other than SQLite.
@@ -60,8 +59,7 @@ public struct DeadTokenReader {
     /// The default number of tokens per page.
     static let pageTokenCountDefault = 1000
 
-    private let path: String
-    private let snapshot: DatabaseSnapshot
+    private let snapshot: any PurgeSnapshot
     private let dead: DeadTokens
     private var position = DeadTokens.Position()
 
@@ -72,12 +70,9 @@ public struct DeadTokenReader {
     ///   - rules: the rules; if the topic is that of a row, the tokens of all topics.
     /// - Throws: ``PurgeListError``, ``TokenTableError/severalTopics(_:_:)``.
     public init(_ list: PurgeList, _ rules: TokenTableRules) throws {
-        self.path = list.path
         let snapshot = try list.snapshot()
         self.snapshot = snapshot
-        self.dead = try PurgeListError.translated(path: list.path) {
-            try snapshot.read { try DeadTokens($0, path: list.path, rules) }
-        }
+        self.dead = try snapshot.read { try DeadTokens($0, path: list.path, rules) }
     }
 
     /// Reads the next page.
@@ -86,8 +81,6 @@ public struct DeadTokenReader {
     /// - Returns: this many tokens, or fewer at the end, then none.
     /// - Throws: ``PurgeListError``.
     public mutating func next(_ countMax: Int) throws -> [DeadToken] {
-        try PurgeListError.translated(path: self.path) {
-            try self.snapshot.read { _ in try self.dead.page(after: &self.position, countMax: max(1, countMax)) }
-        }
+        try self.snapshot.read { _ in try self.dead.page(after: &self.position, countMax: max(1, countMax)) }
     }
 }

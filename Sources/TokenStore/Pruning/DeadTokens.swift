@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import GRDB
 import Glibc
 
 /// The part of a purge list that is compared with a table, in one transaction.
@@ -12,21 +11,20 @@ struct DeadTokens {
     /// The indices of the scopes, ordered by the bytes of their topics.
     private let topics: [(bytes: [UInt8], scope: Int)]
     private let filter: PurgeFilter
-    private let rows: PurgeRows
+    private let rows: any PurgeRowReader
 
     /// Reads and verifies the list of these topics once.
-    init(_ database: Database, path: String, _ rules: TokenTableRules) throws {
+    init(_ content: PurgeContent, path: String, _ rules: TokenTableRules) throws {
         self.path = path
         self.rules = rules
-        let known = try PurgeScopes(database)
-        let scopes = try Self.scopes(known, rules)
+        let scopes = try Self.scopes(content.scopes, rules)
         self.scopes = scopes
         self.topics = scopes.enumerated().map { (Array($0.element.scope.topic.utf8), $0.offset) }
             .sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
-        self.rows = try PurgeRows(database, .dead, hasChecksums: known.hasChecksums)
+        self.rows = content.dead
         // A token that is dead in all topics is in each, so one topic is enough for the filter.
         let filtered = rules.topic.isEveryTopic ? scopes.prefix(1) : scopes[...]
-        self.filter = try PurgeFilter(self.rows, Array(filtered), of: known, path: path)
+        self.filter = try PurgeFilter(content, Array(filtered), path: path)
         for scope in scopes.dropFirst(filtered.count) { try unsafe self.rows.forEach(in: scope) { _, _ in true } }
     }
 

@@ -102,6 +102,9 @@ extension TokenTableError {
     init(_ error: PostgreSQLError, of database: String) {
         switch (error.kind, error.state ?? "") {
         case (.address, _): self = .invalidAddress(detail: error.message)
+        // A wrong user or password, or a database that does not exist; another attempt would not help.
+        case (_, let state) where state.hasPrefix("28") || state == "3D000":
+            self = .notAdmitted(database: database, detail: error.message)
         case (_, "25006"): self = .readOnly(path: database)
         case (_, "40001"), (_, "40P01"), (_, "55P03"), (_, "57014"): self = .busy(path: database)
         case (_, "53100"): self = .full(path: database)

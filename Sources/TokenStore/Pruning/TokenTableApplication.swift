@@ -109,8 +109,8 @@ public struct TokenTableApplication: Hashable, Sendable {
         } else if status.st_mode & S_IFMT != S_IFREG {
             throw TokenTableError.notAFile(path: self.path)
         }
-        return try list.read { listDatabase in
-            let dead = try DeadTokens(listDatabase, path: list.path, self.rules)
+        return try list.read { content in
+            let dead = try DeadTokens(content, path: list.path, self.rules)
             return try TokenTableError.translated(path: self.path) {
                 let queue = try DatabaseQueue(path: self.path, configuration: self.configuration)
                 return try queue.inDatabase { try self.run($0, dead, counted, onProgress) }
@@ -158,8 +158,8 @@ public struct TokenTableApplication: Hashable, Sendable {
         _ onProgress: (TokenTableProgress) -> Bool,
         _ table: () throws -> some ServerTokenTable
     ) throws -> TokenTableReport {
-        try list.read { listDatabase in
-            let dead = try DeadTokens(listDatabase, path: list.path, self.rules)
+        try list.read { content in
+            let dead = try DeadTokens(content, path: list.path, self.rules)
             return try self.run(ServerTableConnection(table(), self), dead, counted, onProgress)
         }
     }

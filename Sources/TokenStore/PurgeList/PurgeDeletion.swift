@@ -29,9 +29,7 @@ struct PurgeDeletion {
         in scopes: [PurgeScope],
         _ result: inout PurgeForgetResult
     ) throws {
-        if let time = registration.registeredAtSeconds, !PurgeLimits.times.contains(time) {
-            throw PurgeListError.time(field: "registeredAt", time)
-        }
+        try registration.check()
         try unsafe registration.token.withUnsafeBytes { token in
             var isKnown = false
             for scope in scopes {
@@ -39,7 +37,7 @@ struct PurgeDeletion {
                 if let time = registration.registeredAtSeconds { try unsafe self.remember(token, time, scope) }
                 guard let entry else { continue }
                 isKnown = true
-                guard entry.time < registration.registeredAtSeconds ?? .max else {
+                guard entry.isSuperseded(byRegistrationAt: registration.registeredAtSeconds) else {
                     result.keptCount += 1
                     continue
                 }

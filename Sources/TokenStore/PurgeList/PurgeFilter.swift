@@ -26,12 +26,12 @@ struct PurgeFilter {
     }
 
     /// Reads and verifies all tokens of some scopes.
-    init(_ rows: PurgeRows, _ members: [PurgeScope], of scopes: PurgeScopes, path: String) throws {
-        self.init(tokenCount: try members.map { try scopes.entryCount($0) }.reduce(0, +))
-        for scope in members { try self.insert(rows, scope, path: path) }
+    init(_ content: PurgeContent, _ members: [PurgeScope], path: String) throws {
+        self.init(tokenCount: try members.map { try content.scopes.entryCount($0) }.reduce(0, +))
+        for scope in members { try self.insert(content.dead, scope, path: path) }
     }
 
-    private mutating func insert(_ rows: PurgeRows, _ scope: PurgeScope, path: String) throws {
+    private mutating func insert(_ rows: any PurgeRowReader, _ scope: PurgeScope, path: String) throws {
         let latest = PurgeList.latestFailure
         try unsafe rows.forEach(in: scope) { token, row in
             try PurgeList.check(failure: row.time, latest: latest, path: path)

@@ -2,18 +2,21 @@
 
 public import APNSWire
 import FileSupport
-import GRDB
 import Glibc
 
-/// A durable list of dead tokens: an SQLite file with its write-ahead log.
+/// A durable list of dead tokens: an SQLite file with its write-ahead log, or tables of a PostgreSQL database, which many
+/// hosts share.
 ///
 /// The key consists of topic, environment and token. Each call is one transaction, which is on the disk when the call
-/// returns. Any number of processes can use one file; readers and the writer do not wait for each other. Calls block,
+/// returns. Any number of processes can use one list; readers and the writer do not wait for each other. Calls block,
 /// so make them on threads that may block.
+///
+/// A list in a PostgreSQL database (13 or later) requires the package trait `PostgreSQL`. The server verifies its own
+/// files, so the list has no checksums.
 public final class PurgeList: Sendable {
-    /// The path of the file.
+    /// The path of the file, or the address of the database.
     public let path: String
-    private let pool: DatabasePool
+    private let storage: any PurgeStorage
 
     /// How long a call waits for other writing processes.
     public static let busyTimeout = Duration.seconds(10)
@@ -23,58 +26,32 @@ public final class PurgeList: Sendable {
     /// A file of an older version is upgraded by its first change, see ``hasChecksums()``.
     ///
     /// - Parameters:
-    ///   - path: the path of the file.
-    ///   - isMade: whether a missing or empty file becomes a new list; by default `true`.
+    ///   - path: the path of the file, or the address of a PostgreSQL database, such as `postgresql://app@host/app`,
+    ///     without a password.
+    ///   - isMade: whether a missing or empty file becomes a new list, and missing tables are created; by default `true`.
     /// - Throws: ``PurgeListError``; a file that is not a purge list, or of a newer version, is not changed.
     public init(path: String, isMade: Bool = true) throws {
         self.path = path
-        let start = ContinuousClock.now
-        while true {
-            do {
-                self.pool = try PurgeListError.translated(path: path) { try PurgeList.open(path, isMade: isMade) }
-                break
-            } catch PurgeListError.busy where ContinuousClock.now - start < PurgeList.busyTimeout {
-                // SQLite does not wait for its own locks while it switches to the write-ahead log, so concurrent
-                // opening or closing would fail immediately.
-                usleep(PurgeList.openPauseMicroseconds)
-            }
+        guard PurgeList.isAddress(path) else {
+            self.storage = try SQLitePurgeStorage(path, isMade: isMade)
+            return
         }
+        #if PostgreSQL
+        self.storage = try PostgreSQLPurgeStorage(path, isMade: isMade)
+        #else
+        throw PurgeListError.server(.invalidAddress(detail: "this program is built without the trait PostgreSQL"))
+        #endif
     }
 
-    private static let openPauseMicroseconds: UInt32 = 5000
+    /// Whether a text is the address of a PostgreSQL database, instead of a path.
+    package static func isAddress(_ text: String) -> Bool {
+        ["postgresql://", "postgres://"].contains { text.lowercased().hasPrefix($0) }
+    }
 
-    private static func open(_ path: String, isMade: Bool) throws -> DatabasePool {
-        // SQLite would create its target.
-        guard !FileIdentity.isDanglingLink(path) else { throw PurgeListError.danglingLink(path: path) }
-        guard unsafe isMade || access(path, F_OK) == 0 || errno != ENOENT else {
-            throw PurgeListError.missing(path: path)
-        }
-        if isMade { PrivateFile.make(path) }
-        var status = stat()
-        if unsafe stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
-            throw PurgeListError.notAFile(path: path)
-        }
-        // Not yet a pool: it would switch a database of another program to a write-ahead log.
-        do {
-            let queue = try DatabaseQueue(path: path, configuration: PurgeList.configuration)
-            try PurgeSchema.prepare(queue, path: path, isMade: isMade)
-            try queue.close()
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
-            // These statements succeed on every intact file.
-            throw PurgeListError.corrupt(path: path, detail: error.message ?? "\(error.extendedResultCode)")
-        }
-        let pool = try DatabasePool(path: path, configuration: PurgeList.configuration)
-        // Feedback leaves the spool once it is on the list, so it must survive a power failure. A rollback of a large
-        // statement is a few pages, for which no temporary files are needed.
-        try pool.writeWithoutTransaction { database in
-            try database.execute(
-                sql: """
-                    PRAGMA synchronous = FULL; PRAGMA cache_size = -\(PurgeLimits.cacheKibibyteCount);
-                    PRAGMA temp_store = MEMORY
-                    """
-            )
-        }
-        return pool
+    /// A folder for files of the list's user: that of the list, or of a shared list, the one for temporary files.
+    package var folderForFiles: String {
+        guard PurgeList.isAddress(self.path) else { return Folder.of(self.path) }
+        return unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
     }
 
     /// Closes the list.
@@ -83,52 +60,21 @@ public final class PurgeList: Sendable {
     ///
     /// If nobody else has the list open, the write-ahead log is merged into the file; otherwise the last one to close
     /// it does so. It waits for calls in progress.
-    public func close() {
-        // Only a writer can merge the files, so readers are closed first.
-        self.pool.releaseMemory()
-        // Recorded data is on the disk, and the next opening merges it.
-        try? self.pool.close()
-    }
+    public func close() { self.storage.close() }
 
-    /// Reads from the file in one transaction.
-    func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
-        try PurgeListError.translated(path: self.path) { try self.pool.read(body) }
-    }
+    /// Reads the list in one transaction.
+    func read<Value>(_ body: (PurgeContent) throws -> Value) throws -> Value { try self.storage.read(body) }
 
-    /// A snapshot of the file for many reads.
-    func snapshot() throws -> DatabaseSnapshot {
-        try PurgeListError.translated(path: self.path) { try self.pool.makeSnapshot() }
-    }
+    /// A snapshot of the list for many reads.
+    func snapshot() throws -> any PurgeSnapshot { try self.storage.snapshot() }
 
-    /// Runs a single reading statement.
-    ///
-    /// A statement sees a consistent state of the file even without a transaction.
-    func readStatement<Value>(_ body: (Database) throws -> Value) throws -> Value {
-        try PurgeListError.translated(path: self.path) { try self.pool.unsafeRead(body) }
-    }
-
-    /// Changes the file in one transaction, in the current version.
-    private func write<Value>(_ body: (Database) throws -> Value) throws -> Value {
-        try PurgeListError.translated(path: self.path) {
-            try self.pool.write { database in
-                if try !PurgeSchema.hasChecksums(database) { try PurgeSchema.upgrade(database, path: self.path) }
-                return try body(database)
-            }
-        }
+    /// Whether a token is dead in one of some scopes, whose identifiers are lasting.
+    func contains(_ token: UnsafeRawBufferPointer, in scopes: [PurgeScope]) throws -> Bool {
+        try unsafe self.storage.contains(token, in: scopes)
     }
 
     /// The time, in seconds since 1970.
     static var now: Int64 { Int64(time(nil)) }
-
-    private static var configuration: Configuration {
-        var configuration = Configuration()
-        configuration.label = "purge list"
-        configuration.busyMode = .timeout(PurgeList.busyTimeout / .seconds(1))
-        configuration.prepareDatabase { database in
-            try database.execute(sql: "PRAGMA journal_size_limit = \(PurgeLimits.journalByteCountMax)")
-        }
-        return configuration
-    }
 
     // MARK: Recording
 
@@ -150,12 +96,7 @@ public final class PurgeList: Sendable {
 
     /// Records with a given number of entries in memory.
     package func record(_ entries: some Sequence<PurgeEntry>, batchEntryCount: Int) throws -> PurgeChange {
-        try self.write { database in
-            var recording = try PurgeRecording(database, path: self.path, batchEntryCount: batchEntryCount)
-            for entry in entries { try recording.add(entry) }
-            try recording.flush()
-            return recording.change
-        }
+        try self.storage.record(entries, batchEntryCount: batchEntryCount)
     }
 
     /// Removes tokens that registered later than they failed, in one transaction.
@@ -176,24 +117,7 @@ public final class PurgeList: Sendable {
         topic: String? = nil,
         environment: PushEnvironment? = nil
     ) throws -> PurgeForgetResult {
-        try self.write { database in
-            var query = PurgeQuery()
-            query.topic = topic
-            query.environment = environment
-            let known = try PurgeScopes(database)
-            var scopes = known.matching(query)
-            let deletion = try PurgeDeletion(database, known)
-            var result = PurgeForgetResult()
-            for registration in registrations {
-                if scopes.isEmpty, registration.registeredAtSeconds != nil, let topic, let environment {
-                    try PurgeEntry.check(topic, field: "topic")
-                    scopes.append(try known.add(TokenScope(topic: topic, environment: environment)))
-                }
-                try deletion.forget(registration, in: scopes, &result)
-            }
-            try known.store()
-            return result
-        }
+        try self.storage.forget(registrations, topic: topic, environment: environment)
     }
 
     // MARK: Reading
@@ -205,16 +129,10 @@ public final class PurgeList: Sendable {
     ///
     /// - Returns: whether it has them.
     /// - Throws: ``PurgeListError``.
-    public func hasChecksums() throws -> Bool { try self.read { try PurgeSchema.hasChecksums($0) } }
+    public func hasChecksums() throws -> Bool { try self.read { $0.scopes.hasChecksums } }
 
     /// What cannot be verified, for a user; `nil` for a list with checksums.
-    package func warning() throws -> String? {
-        guard try !self.hasChecksums() else { return nil }
-        return
-            "purge list \(self.path) is from an earlier release and has no checksums, so its entries are not "
-            + "verified. The next change of the list adds them, for the entries as they are then: damage from before "
-            + "stays unnoticed. If in doubt, compare with a backup first."
-    }
+    package func warning() throws -> String? { try self.storage.warning() }
 
     /// Whether a token is on the list.
     ///
@@ -225,11 +143,10 @@ public final class PurgeList: Sendable {
     /// - Returns: whether it is on the list.
     /// - Throws: ``PurgeListError``.
     public func contains(token: [UInt8], topic: String, environment: PushEnvironment) throws -> Bool {
-        try self.read { database in
-            let scopes = try PurgeScopes(database)
-            guard let scope = scopes[TokenScope(topic: topic, environment: environment)] else { return false }
-            let rows = try PurgeRows(database, .dead, hasChecksums: scopes.hasChecksums)
-            return try unsafe token.withUnsafeBytes { try unsafe rows.find($0, in: scope) != nil }
+        try self.read { content in
+            let scope = content.scopes[TokenScope(topic: topic, environment: environment)]
+            guard let scope else { return false }
+            return try unsafe token.withUnsafeBytes { try unsafe content.dead.find($0, in: scope) != nil }
         }
     }
 
@@ -243,10 +160,9 @@ public final class PurgeList: Sendable {
     ///   - body: receives each entry; it must not use this list.
     /// - Throws: ``PurgeListError``, and errors of `body`.
     public func entries(matching query: PurgeQuery = PurgeQuery(), body: (PurgeEntry) throws -> Void) throws {
-        try self.read { database in
-            let scopes = try PurgeScopes(database)
-            let rows = try PurgeRows(database, .dead, hasChecksums: scopes.hasChecksums)
-            for scope in scopes.matching(query) {
+        try self.read { content in
+            let rows = content.dead
+            for scope in content.scopes.matching(query) {
                 try unsafe rows.forEach(in: scope) { token, row in
                     guard unsafe query.matches(token, row) else { return true }
                     let source = try rows.sourceName(row)
@@ -271,9 +187,8 @@ public final class PurgeList: Sendable {
     ///
     /// - Throws: ``PurgeListError``.
     public func scopes() throws -> [TokenScope] {
-        try self.read { database in
-            let scopes = try PurgeScopes(database)
-            return try scopes.matching(PurgeQuery()).filter { try scopes.entryCount($0) > 0 }.map(\.scope)
+        try self.read { content in
+            try content.scopes.matching(PurgeQuery()).filter { try content.scopes.entryCount($0) > 0 }.map(\.scope)
         }
     }
 
@@ -288,18 +203,14 @@ public final class PurgeList: Sendable {
     /// - Throws: ``PurgeListError``.
     public func addScope(_ scope: TokenScope) throws {
         try PurgeEntry.check(scope.topic, field: "topic")
-        try self.write { database in
-            let scopes = try PurgeScopes(database)
-            _ = try scopes.add(scope)
-            try scopes.store()
-        }
+        try self.storage.add(scope)
     }
 
     /// Returns all topics and environments that were ever added, even without entries, in order.
     ///
     /// - Throws: ``PurgeListError``.
     public func knownScopes() throws -> [TokenScope] {
-        try self.read { try PurgeScopes($0).matching(PurgeQuery()).map(\.scope) }
+        try self.read { $0.scopes.matching(PurgeQuery()).map(\.scope) }
     }
 
     // MARK: Maintenance
@@ -309,11 +220,10 @@ public final class PurgeList: Sendable {
     /// - Returns: the counts by topic, environment and source.
     /// - Throws: ``PurgeListError``.
     public func statistics() throws -> PurgeStatistics {
-        try self.read { database in
+        try self.read { content in
             var parts: [PurgeStatistics.Part] = []
-            let scopes = try PurgeScopes(database)
-            let rows = try PurgeRows(database, .dead, hasChecksums: scopes.hasChecksums)
-            for scope in scopes.matching(PurgeQuery()) {
+            let rows = content.dead
+            for scope in content.scopes.matching(PurgeQuery()) {
                 var sources: [Int64: PurgeStatistics.Part] = [:]
                 try unsafe rows.forEach(in: scope) { _, row in
                     let source = row.source?.identifier ?? 0
@@ -349,70 +259,22 @@ public final class PurgeList: Sendable {
 
     /// Removes tokens whose last failure is before a time in seconds since 1970 (UTC), and earlier registrations.
     @discardableResult
-    package func expire(failedBefore time: Int64) throws -> Int {
-        try self.write { database in
-            let scopes = try PurgeScopes(database)
-            _ = try self.expire(database, scopes, .registered, "registered_token WHERE registered_at", before: time)
-            let count = try self.expire(database, scopes, .dead, "dead_token WHERE failed_at", before: time)
-            try scopes.store()
-            return count
-        }
-    }
-
-    private func expire(
-        _ database: Database,
-        _ scopes: PurgeScopes,
-        _ table: PurgeRows.Table,
-        _ condition: String,
-        before time: Int64
-    ) throws -> Int {
-        let rows = try PurgeRows(database, table, hasChecksums: true)
-        var expiredCount = 0
-        for scope in scopes.all {
-            try unsafe rows.forEach(in: scope) { token, row in
-                guard row.time < time else { return true }
-                expiredCount += 1
-                let checksum = unsafe row.checksum(token, in: scope)
-                scopes.update(scope.identifier) { $0[table].remove(checksum) }
-                return true
-            }
-        }
-        guard expiredCount > 0 else { return 0 }
-        try database.execute(sql: "DELETE FROM \(condition) < ?", arguments: [time])
-        guard database.changesCount == expiredCount else { throw PurgeDamage.total.error }
-        return expiredCount
-    }
+    package func expire(failedBefore time: Int64) throws -> Int { try self.storage.expire(failedBefore: time) }
 
     /// Verifies the whole file: what SQLite can verify, and all checksums.
     ///
     /// - Throws: ``PurgeListError/corrupt(path:detail:)`` if the file is damaged, and
     ///   ``PurgeListError/futureFailure(path:time:)``.
     public func checkIntegrity() throws {
-        try self.read { database in
-            try PurgeList.checkPages(database, path: self.path)
-            let scopes = try PurgeScopes(database)
-            let dead = try PurgeRows(database, .dead, hasChecksums: scopes.hasChecksums)
-            let latest = PurgeList.latestFailure
-            for scope in scopes.all {
-                try unsafe dead.forEach(in: scope) { _, row in
+        try self.storage.checkIntegrity()
+        let latest = PurgeList.latestFailure
+        try self.read { content in
+            for scope in content.scopes.all {
+                try unsafe content.dead.forEach(in: scope) { _, row in
                     try PurgeList.check(failure: row.time, latest: latest, path: self.path)
                     return true
                 }
             }
-            guard scopes.hasChecksums else { return }
-            let registered = try PurgeRows(database, .registered, hasChecksums: true)
-            for scope in scopes.all { try unsafe registered.forEach(in: scope) { _, _ in true } }
-        }
-    }
-
-    /// Verifies the structure of the file.
-    static func checkPages(_ database: Database, path: String) throws {
-        guard try database.isIntact else {
-            throw PurgeListError.corrupt(path: path, detail: "SQLite's integrity check failed")
-        }
-        let strays = try Row.fetchOne(database, sql: "PRAGMA foreign_key_check")
-        guard strays == nil else {
-            throw PurgeListError.corrupt(path: path, detail: "entries without topic or source")
         }
     }
 

@@ -41,6 +41,8 @@ public enum PurgeListError: Error, Hashable, Sendable {
     case inputOutput(path: String, detail: String)
     /// Another error of SQLite.
     case database(path: String, code: Int32, detail: String)
+    /// The server of a list in a PostgreSQL database cannot be reached, or refuses what is needed.
+    case server(TokenTableError)
     /// An entry has a token of this many bytes.
     case tokenByteCount(Int)
     /// An entry has a topic or source of this many bytes.
@@ -89,6 +91,11 @@ extension PurgeListError: CustomStringConvertible {
             "cannot read or write purge list \(path) (\(detail)), which was not changed; check the disk, its quota and "
                 + "the limits of this process, and run again"
         case .database(let path, let code, let detail): "purge list \(path): SQLite error \(code): \(detail)"
+        case .server(.readOnly(let path)):
+            "cannot change the purge list in \(path), which is read-only; use the address of the primary server"
+        case .server(.notPermitted(let database, let detail)):
+            "purge list in \(database): \(detail); grant SELECT, INSERT, UPDATE and DELETE on its tables to this user"
+        case .server(let error): "purge list: \(error)"
         case .tokenByteCount(let count):
             "a device token has \(count) bytes, expected 1 to \(PurgeLimits.tokenByteCountMax)"
         case .nameByteCount(let field, let count):

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSWire
-import GRDB
 
 /// Looks up many tokens in a list, with at most 8 MiB of memory.
 ///
@@ -9,7 +8,7 @@ import GRDB
 public struct PurgeLookup: Sendable {
     private let list: PurgeList
     private let scopes: [PurgeScope]
-    private let hasChecksums: Bool
+    private let areLasting: Bool
     private let filter: PurgeFilter
 
     /// The number of tokens that can be found.
@@ -23,11 +22,9 @@ public struct PurgeLookup: Sendable {
     /// - Throws: ``PurgeListError``.
     public init(_ list: PurgeList, in scopes: [TokenScope]) throws {
         self.list = list
-        (self.scopes, self.hasChecksums, self.filter) = try list.read { database in
-            let known = try PurgeScopes(database)
-            let found = Set(scopes).compactMap { known[$0] }
-            let rows = try PurgeRows(database, .dead, hasChecksums: known.hasChecksums)
-            return (found, known.hasChecksums, try PurgeFilter(rows, found, of: known, path: list.path))
+        (self.scopes, self.areLasting, self.filter) = try list.read { content in
+            let found = Set(scopes).compactMap { content.scopes[$0] }
+            return (found, content.scopes.areLasting, try PurgeFilter(content, found, path: list.path))
         }
     }
 
@@ -42,15 +39,12 @@ public struct PurgeLookup: Sendable {
 
     private func contains(_ token: UnsafeRawBufferPointer) throws -> Bool {
         guard self.tokenCount > 0, unsafe self.filter.mayContain(token) else { return false }
-        guard self.hasChecksums else {
+        guard self.areLasting else {
             // Another process may upgrade the list meanwhile.
             return try self.scopes.map(\.scope).contains { scope in
                 try self.list.contains(token: unsafe Array(token), topic: scope.topic, environment: scope.environment)
             }
         }
-        return try self.list.readStatement { database in
-            let rows = try PurgeRows(database, .dead, hasChecksums: true)
-            return try self.scopes.contains { try unsafe rows.find(token, in: $0) != nil }
-        }
+        return try unsafe self.list.contains(token, in: self.scopes)
     }
 }

@@ -111,7 +111,7 @@ struct PurgeRecording {
         let registration = try unsafe bytes[record.tokenRange].withUnsafeBytes { token in
             try unsafe registered.find(token, in: scope)
         }
-        return registration.map { $0.time > record.failedAt } ?? false
+        return registration.map { record.values.isSuperseded(byRegistrationAt: $0.time) } ?? false
     }
 
     /// Writes the pending rows: a full statement at once, which is much faster than single rows, or the last few one by
@@ -157,13 +157,10 @@ struct PurgeRecording {
             self.change.addedCount += 1
             return
         }
-        let isNewer = new.time > old.time || old.time > self.latestFailure
-        guard isNewer || new.firstSeen < old.firstSeen else {
+        guard let row = old.updated(with: new, latestFailure: self.latestFailure) else {
             self.change.unchangedCount += 1
             return
         }
-        var row = isNewer ? new : old
-        row.firstSeen = min(new.firstSeen, old.firstSeen)
         let (oldChecksum, checksum) = unsafe (old.checksum(token, in: scope), row.checksum(token, in: scope))
         self.update.bind(scope.identifier, at: 1)
         unsafe self.update.bind(token, at: 2)

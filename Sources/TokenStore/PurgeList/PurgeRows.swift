@@ -43,7 +43,7 @@ struct PurgeRow {
 }
 
 /// Reads the dead or the registered tokens of a list in a transaction, and verifies them.
-final class PurgeRows {
+final class PurgeRows: PurgeRowReader {
     /// The tables with a row for each token.
     enum Table {
         case dead
@@ -103,7 +103,7 @@ final class PurgeRows {
     /// - Throws: `DatabaseError` for a damaged row; and at the end of all rows, if they do not match their total.
     func forEach(
         in scope: PurgeScope,
-        after first: [UInt8] = [],
+        after first: [UInt8],
         _ body: (_ token: UnsafeRawBufferPointer, PurgeRow) throws -> Bool
     ) throws {
         var total = PurgeTotal()

@@ -122,7 +122,7 @@ enum PurgeSchema {
     static func upgrade(_ database: Database, path: String) throws {
         let version = try self.check(database, path: path)
         guard version < self.version else { return }
-        try PurgeList.checkPages(database, path: path)
+        try SQLitePurgeStorage.checkPages(database, path: path)
         if version == 1 { try database.execute(sql: self.second) }
         let oldScopes = try PurgeScopes(database)
         try database.execute(sql: self.third)

@@ -68,7 +68,10 @@ final class PurgeScopes {
 
     /// Whether the rows have checksums.
     let hasChecksums: Bool
-    private let database: Database
+    /// How scopes are changed in a file; `nil` for a list on a server.
+    private let database: Database?
+    /// Counts the entries of a scope.
+    private let countEntries: (PurgeScope) throws -> Int
     private(set) var all: [PurgeScope] = []
     private var indices: [TokenScope: Int] = [:]
     private var identifierIndices: [Int64: Int] = [:]
@@ -79,6 +82,10 @@ final class PurgeScopes {
     init(_ database: Database) throws {
         self.database = database
         self.hasChecksums = try PurgeSchema.hasChecksums(database)
+        self.countEntries = { scope in
+            let sql = "SELECT count(*) FROM dead WHERE scope = ?"
+            return try Int.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? 0
+        }
         // In the order of the table: a damaged index may lack rows.
         let rows = try Row.fetchCursor(
             database,
@@ -109,7 +116,16 @@ final class PurgeScopes {
         }
     }
 
-    private func append(_ member: PurgeScope) {
+    /// The scopes of a list on a server, which has no checksums of its own.
+    init(_ members: [PurgeScope], countEntries: @escaping (PurgeScope) throws -> Int) {
+        self.database = nil
+        self.hasChecksums = false
+        self.countEntries = countEntries
+        members.forEach(self.append)
+    }
+
+    /// Appends a scope that the list has.
+    func append(_ member: PurgeScope) {
         self.indices[member.scope] = self.all.count
         self.identifierIndices[member.identifier] = self.all.count
         self.all.append(member)
@@ -136,21 +152,23 @@ final class PurgeScopes {
         }
     }
 
+    /// Whether the identifiers of scopes stay valid; the upgrade of a file changes them.
+    var areLasting: Bool { self.hasChecksums || self.database == nil }
+
     /// The number of entries of a scope.
     func entryCount(_ scope: PurgeScope) throws -> Int {
-        guard !self.hasChecksums else { return Int(clamping: scope[.dead].count) }
-        let sql = "SELECT count(*) FROM dead WHERE scope = ?"
-        return try Int.fetchOne(self.database, sql: sql, arguments: [scope.identifier]) ?? 0
+        try self.hasChecksums ? Int(clamping: scope[.dead].count) : self.countEntries(scope)
     }
 
-    /// Returns a scope, which is added if missing.
+    /// Returns a scope of a file, which is added if missing.
     func add(_ scope: TokenScope) throws -> PurgeScope {
         if let known = self[scope] { return known }
-        try self.database.execute(
+        guard let database = self.database else { throw PurgeDamage.scopes.error }
+        try database.execute(
             sql: "INSERT INTO token_scope VALUES (NULL, ?, ?, 0, 0, 0, 0)",
             arguments: [scope.topic, scope.environment.rawValue]
         )
-        let member = PurgeScope(identifier: self.database.lastInsertedRowID, scope: scope)
+        let member = PurgeScope(identifier: database.lastInsertedRowID, scope: scope)
         self.append(member)
         return member
     }
@@ -162,12 +180,13 @@ final class PurgeScopes {
 
     /// Writes the changed totals.
     func store() throws {
+        guard let database = self.database else { return }
         var total = PurgeTotal()
         for (index, member) in self.all.enumerated() {
             let checksum = member.checksum
             total.add(checksum)
             guard checksum != self.storedChecksums[index] else { continue }
-            try self.database.execute(
+            try database.execute(
                 sql: """
                     UPDATE token_scope SET dead_count = ?, dead_sum = ?, registered_count = ?, registered_sum = ?
                     WHERE id = ?
@@ -176,7 +195,7 @@ final class PurgeScopes {
             )
             self.storedChecksums[index] = checksum
         }
-        try self.database.execute(
+        try database.execute(
             sql: "UPDATE list_total SET scope_count = ?1, scope_sum = ?2 WHERE (scope_count, scope_sum) <> (?1, ?2)",
             arguments: [total.count, Int64(bitPattern: total.sum)]
         )

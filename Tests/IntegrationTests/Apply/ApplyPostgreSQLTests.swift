@@ -104,6 +104,28 @@ import TokenStore
         }
     }
 
+    @Test func `a wrong password or database is a permanent failure`() async throws {
+        try self.scene.record([1])
+        try await self.withServer { server in
+            try await server.run("CREATE ROLE keyed LOGIN PASSWORD 'right'; CREATE TABLE devices (id int PRIMARY KEY);")
+            try await server.requirePassword(of: "keyed")
+            let passwords = self.scene.path("passwords")
+            try "*:*:*:keyed:secret\n".write(toFile: passwords, atomically: true, encoding: .utf8)
+            chmod(passwords, 0o600)
+            let address = server.address(user: "keyed")
+            let other = server.address.replacing("/postgres?", with: "/nowhere?")
+            let cases: [(options: [String], code: Int32, word: String)] = [
+                (["--database", address + "&passfile=/nonexistent", "--table", "devices"], 77, "no password supplied"),
+                (
+                    ["--database", address + "&passfile=\(passwords)", "--table", "devices"], 77,
+                    "password authentication"
+                ),
+                (["--database", other, "--table", "devices"], 77, "\"nowhere\" does not exist"),
+            ]
+            try await ApplyServerChecks.failInOneLine(self.scene, cases)
+        }
+    }
+
     @Test func `what cannot be pruned is one line, and nothing changes`() async throws {
         try self.scene.record([1])
         try await self.withServer { server in
@@ -126,7 +148,7 @@ import TokenStore
                 (mine + ["--table", "devices", "--action", "deactivate", "--active-column", "made"], 64, "computed"),
                 (["--database", server.address(user: "reader"), "--table", "devices"], 77, "permission denied"),
                 (["--database", server.address(user: "halted"), "--table", "devices"], 74, "read-only"),
-                (["--database", server.address(user: "x"), "--table", "devices"], 75, "\"x\""),
+                (["--database", server.address(user: "x"), "--table", "devices"], 77, "\"x\""),
                 (["--database", "postgresql://tests@127.0.0.1:1/postgres", "--table", "devices"], 75, "refused"),
                 (["--database", "postgresql://a:secret@h/p", "--table", "devices"], 64, "~/.pgpass"),
                 (["--database", "postgresql://h/p?nonsense=1", "--table", "devices"], 64, "nonsense"),

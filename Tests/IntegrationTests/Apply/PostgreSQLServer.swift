@@ -47,6 +47,14 @@ final class PostgreSQLServer: ApplyServer {
         throw Child.Failure(description: "The server does not answer.")
     }
 
+    /// Requires a password of a user.
+    func requirePassword(of user: String) async throws {
+        let rules = "VALUES ('local all \(user) scram-sha-256'), ('local all all trust')"
+        try await self.run("COPY (\(rules)) TO '\(self.folder)/data/pg_hba.conf'")
+        await self.stop()
+        try await self.start()
+    }
+
     var socket: String { self.folder + "/.s.PGSQL.5432" }
 
     func address(user: String) -> String { "postgresql://\(user)@/postgres?host=\(self.folder)" }
