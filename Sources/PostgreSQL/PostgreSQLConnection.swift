@@ -287,6 +287,14 @@ import Glibc
     /// The number of returned rows.
     package var count: Int { unsafe Int(PQntuples(self.handle)) }
 
+    /// The number of columns.
+    package var columnCount: Int { unsafe Int(PQnfields(self.handle)) }
+
+    /// The name of a column.
+    package func name(ofColumn column: Int) -> String {
+        unsafe PQfname(self.handle, Int32(column)).map { unsafe String(cString: $0) } ?? ""
+    }
+
     /// The number of rows that were changed.
     package var changedCount: Int { unsafe Int(String(cString: PQcmdTuples(self.handle))) ?? 0 }
 

@@ -30,7 +30,7 @@ struct QueueLoadCommand: QueueSubcommand {
                     .dataError: "the whole input is wrong, or there is no queue",
                     .tryAgain: "the database cannot be reached, or a signal came (nothing is sent; run it again)",
                 ],
-                .success, .noInput, .notPermitted, .cannotCreate
+                .success, .noInput, .notPermitted
             ))
             """
     )
@@ -38,12 +38,6 @@ struct QueueLoadCommand: QueueSubcommand {
     @OptionGroup(title: "Queue") var queue: QueueOptions
     @OptionGroup(title: "Input") var batch: BatchInputOptions
     @OptionGroup(title: "Batch") var properties: QueueBatchOptions
-
-    @Option(
-        help: .value("file", "Write a result for each invalid line to this file; - for standard output."),
-        completion: .file()
-    )
-    var results: String?
 
     @OptionGroup(title: "Output") package var reporting: ReportingOptions
 
@@ -78,10 +72,6 @@ struct QueueBatchOptions: ParsableArguments, Sendable {
 extension QueueLoadCommand {
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let input = try environment.console.open(self.batch.path)
-        try input.check(
-            outputs: self.results.map { [(option: "--results", path: $0)].filter { $0.path != "-" } } ?? [],
-            read: [self.batch.path, self.batch.payload].compactMap { $0 }
-        )
         let reaction = StopReaction(
             first: "Stopping: nothing of this batch will be sent; a second signal stops at once.",
             onFirst: { input.abandon() },
@@ -108,16 +98,12 @@ extension QueueLoadCommand {
         options.commonPayload = try self.batch.commonPayload(environment.console)
         let opened = try OpenedBatch(input, self.batch.reader(options))
         let database = try QueueDatabase(self.queue.database, timeout: .seconds(60))
-        let file = try self.results.map { try environment.console.create($0) }
-        let advice = self.results.map { "all are in \($0)" } ?? "for all of them, add --results FILE"
+        let advice = "for all of them, run send --dry-run --results FILE"
         let badLines = BadLines(of: input.name, advice: advice) { environment.console.emit($0) }
         let count = NIOLockedValueBox<UInt64>(0)
         let display = ProgressDisplay(environment) { ProgressSnapshot(count.withLockedValue { $0 }, "notifications") }
         defer { display.end() }
-        var loader = QueueLoader(database, chunkCountMax: self.properties.chunk) { problem in
-            badLines.add(problem)
-            try file?.append(problem)
-        } onRead: { readCount in
+        var loader = QueueLoader(database, chunkCountMax: self.properties.chunk, onBadLine: badLines.add) { readCount in
             count.withLockedValue { $0 = readCount }
         }
         var begun: Int64?
@@ -126,10 +112,11 @@ extension QueueLoadCommand {
             report = try loader.load(input, opened, as: properties) { begun = $0 }
         } catch {
             // If the answer to the last statement was lost, the batch may be ready.
-            if let begun, !Self.isUncertain(error) { try? database.withdraw(begun) }
+            if let begun, !Self.isUncertain(error) { try? database.cancel(begun) }
             throw error
         }
         badLines.finish()
+        try database.finishBatches()
         return try self.report(report, database, environment)
     }
 
@@ -147,7 +134,7 @@ extension QueueLoadCommand {
         environment.summary.set("chunks", report.chunkCount)
         environment.summary.set("invalid", report.badLineCount)
         guard !report.isStopped else {
-            try database.withdraw(report.batch)
+            try database.cancel(report.batch)
             throw CommandFailure(.tryAgain, "stopped by a signal; batch \(report.batch) is cancelled, nothing is sent")
         }
         let bad = report.badLineCount == 0 ? "" : "; \(report.badLineCount.counted("invalid line")) left out"

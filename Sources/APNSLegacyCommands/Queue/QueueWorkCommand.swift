@@ -156,32 +156,28 @@ private struct QueueWorkRun {
         let scope = try self.scope(tls.identity)
         let database = try QueueDatabase(self.command.queue.database)
         try self.warnOfLongPayloads(database, scope)
-        let path = self.command.report.results
         // Earlier results of the same worker stay.
         let file = try OutputFile(
-            path: path ?? "-",
+            path: self.command.report.results ?? "-",
             isKept: true,
             onOperation: self.console.onOutput,
             standardOutput: self.console.outputDescriptor
         )
-        let isOnlyExceptions = path == nil || self.command.report.resultsOnlyExceptions
-        let results = QueueResults(file: file, isOnlyExceptions: isOnlyExceptions)
+        let results = QueueResults(file: file, isOnlyExceptions: !self.connections.writesAllResults)
         self.emit("Sending batches of \(scope.topic) (\(scope.environment.rawValue)) from \(database.name).")
-        let (report, failure) = try await self.workShowingProgress(tls, database, scope, results)
-        if let failure {
-            var diagnostic = failure.diagnostic
-            diagnostic.endpoint = failure.connection.flatMap(self.connections.address)
+        let report = try await self.workShowingProgress(tls, database, scope, results)
+        let failure = report.failure.map { CommandFailure($0) }
+        if var diagnostic = failure?.diagnostic {
+            diagnostic.endpoint = failure?.connection.flatMap(self.connections.address)
             self.console.emit(diagnostic)
         }
-        var summary = SendSummary(
-            outcomeCounts: results.outcomeCounts,
-            seconds: (ContinuousClock.now - start) / .seconds(1)
-        )
-        summary.isInterrupted = report?.ending != .stopped
+        let seconds = (ContinuousClock.now - start) / .seconds(1)
+        var summary = SendSummary(outcomeCounts: results.outcomeCounts, seconds: seconds)
+        summary.isInterrupted = report.ending != .stopped
         self.environment.summary.set(summary.json)
         self.emit("\(summary.text)")
-        let status = ExitStatus(summary)
-        return failure.map { $0.status == .tryAgain ? status : $0.status } ?? status
+        guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
+        return failure.status
     }
 
     private func warnOfLongPayloads(_ database: QueueDatabase, _ scope: QueueScope) throws {
@@ -197,24 +193,22 @@ private struct QueueWorkRun {
         _ database: QueueDatabase,
         _ scope: QueueScope,
         _ results: QueueResults
-    ) async throws -> (QueueWorker.Report?, CommandFailure?) {
+    ) async throws -> QueueWorker.Report {
         let (worker, monitor) = (self.worker, self.connections.monitor)
-        let display =
-            self.command.verbosity.quiet
-            ? nil
-            : ProgressDisplay(self.environment, isPlain: self.command.verbosity.verbose) {
-                let progress = worker.withLockedValue { $0?.progress } ?? QueueProgress()
-                var snapshot = ProgressSnapshot(UInt64(clamping: progress.provedCount), "notifications")
-                snapshot.total = .exact(UInt64(clamping: progress.notificationCount))
-                if progress.notificationCount > 0 {
-                    snapshot.fraction = Double(progress.provedCount) / Double(progress.notificationCount)
-                }
-                snapshot.connection = monitor.state(at: .now)
-                return snapshot
-            }
+        let isQuiet = self.command.verbosity.quiet
+        let snapshot: @Sendable () -> ProgressSnapshot = {
+            let progress = worker.withLockedValue { $0?.progress } ?? QueueProgress()
+            var snapshot = ProgressSnapshot(UInt64(clamping: progress.provedCount), "notifications")
+            snapshot.total = .exact(UInt64(clamping: progress.notificationCount))
+            snapshot.fraction = Double(progress.provedCount) / Double(max(1, progress.notificationCount))
+            snapshot.connection = monitor.state(at: .now)
+            return snapshot
+        }
+        let isPlain = self.command.verbosity.verbose
+        let display = isQuiet ? nil : ProgressDisplay(self.environment, isPlain: isPlain, snapshot)
         defer { display?.end() }
         let reaction = StopReaction(
-            first: self.command.verbosity.quiet
+            first: isQuiet
                 ? nil : "Stopping after the chunks of this worker; a second signal stops at once.",
             onFirst: { worker.withLockedValue { $0 }?.end() },
             last: "stopped at once; other workers send the rest, and flag it as possible duplicates",
@@ -229,7 +223,7 @@ private struct QueueWorkRun {
         _ database: QueueDatabase,
         _ scope: QueueScope,
         _ results: QueueResults
-    ) async throws -> (QueueWorker.Report?, CommandFailure?) {
+    ) async throws -> QueueWorker.Report {
         var limits = QueueWorkerStateMachine.Limits()
         limits.lease = self.command.work.lease.duration
         limits.endsWhenEmpty = self.command.work.untilDone
@@ -252,7 +246,7 @@ private struct QueueWorkRun {
                 self.console.emit(.warning("another worker has taken over a chunk of this one, which starts again"))
             case .leaseExpired where self.environment.stops.count == 0:
                 self.console.emit(.warning("the lease of this worker ended before it was renewed; it starts again"))
-            default: return (report, report.failure.map { CommandFailure($0) })
+            default: return report
             }
         }
     }

@@ -18,7 +18,7 @@ package struct QueueLoader {
     private let database: QueueDatabase
     /// The number of notifications in a chunk.
     private let chunkCountMax: Int
-    private let onBadLine: (BatchProblem) throws -> Void
+    private let onBadLine: (BatchProblem) -> Void
     private let onRead: (_ notificationCount: UInt64) -> Void
 
     /// A chunk with long payloads has fewer notifications than others.
@@ -34,7 +34,7 @@ package struct QueueLoader {
     package init(
         _ database: QueueDatabase,
         chunkCountMax: Int,
-        onBadLine: @escaping (BatchProblem) throws -> Void,
+        onBadLine: @escaping (BatchProblem) -> Void,
         onRead: @escaping (_ notificationCount: UInt64) -> Void
     ) {
         self.database = database
@@ -64,7 +64,7 @@ package struct QueueLoader {
             case .record: try unsafe self.add(batch.record, commonStart)
             case .bad:
                 self.report.badLineCount += 1
-                if let problem = batch.reader.problem { try self.onBadLine(problem) }
+                if let problem = batch.reader.problem { self.onBadLine(problem) }
             case .needMore:
                 self.onRead(self.report.notificationCount)
                 if input.waitForBytes() { try batch.read() }

@@ -25,7 +25,7 @@ package final class QueueResults: @unchecked Sendable {
     /// Writes the results of the notifications of a chunk whose outcome is final.
     ///
     /// - Throws: ``BatchFileError`` if the file cannot be written.
-    func write(_ chunk: QueueProvedChunk) throws {
+    func write(_ chunk: QueueClaim) throws {
         var counts = OutcomeCounts()
         for index in chunk.account.finalIndices {
             guard let outcome = chunk.account.outcomes[index] else { continue }
@@ -56,17 +56,6 @@ package final class QueueResults: @unchecked Sendable {
         guard self.writer.byteCount > 0 else { return }
         defer { self.writer.removeAll() }
         try unsafe self.file?.append(Span(_unsafeBytes: self.writer.bytes))
-    }
-}
-
-extension OutputFile {
-    /// Writes the result of an invalid line.
-    ///
-    /// - Throws: ``BatchFileError`` if the file cannot be written.
-    package func append(_ problem: BatchProblem) throws {
-        var writer = BatchResultWriter(capacity: 16_384)
-        _ = writer.append(problem)
-        try unsafe self.append(Span(_unsafeBytes: writer.bytes))
     }
 }
 #endif

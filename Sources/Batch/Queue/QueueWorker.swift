@@ -15,9 +15,7 @@ package import TokenStore
 package final class QueueWorker: NotificationSource, @unchecked Sendable {
     /// A chunk that the worker holds.
     private struct Held {
-        var account: QueueChunkAccount
-        let contents: QueueChunkContents
-        let batch: QueueDatabase.Batch
+        var claim: QueueClaim
         /// The next notification to give to a connection.
         var nextIndex = 0
     }
@@ -60,7 +58,6 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
 
     private var number: Int64 = 0
     private var lastKey = QueueChunkKey(batch: 0, number: -1)
-    private var batches: [Int64: QueueDatabase.Batch] = [:]
     private var provedCount: Int64 = 0
     private var lastRenewal: (at: Duration, count: Int64) = (.zero, 0)
     private var progressReadAt = Duration.zero
@@ -118,7 +115,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
                 guard batch.countFree > 0 else { return .available }
                 guard self.give(&state.held[slot], slot, to: &batch) else { return .available }
                 state.sending.removeFirst()
-                if let key = state.held[slot]?.account.key { state.machine.taken(key) }
+                if let key = state.held[slot]?.claim.account.key { state.machine.taken(key) }
                 self.signal.signal()
             }
             return .waiting
@@ -127,22 +124,22 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
 
     /// Appends the notifications of a chunk; returns whether all of them fit.
     private func give(_ held: inout Held?, _ slot: UInt64, to batch: inout NotificationBatch) -> Bool {
-        guard let chunk = held else { return true }
-        var index = chunk.nextIndex
+        guard let (claim, first) = held.map({ ($0.claim, $0.nextIndex) }) else { return true }
+        var index = first
         defer { held?.nextIndex = index }
-        while index < chunk.contents.count {
-            guard chunk.account.isDue(index), let token = try? DeviceToken(bytes: chunk.contents.token(index)) else {
+        while index < claim.contents.count {
+            guard claim.account.isDue(index), let token = try? DeviceToken(bytes: claim.contents.token(index)) else {
                 index += 1
                 continue
             }
-            let (_, expiry, priority) = chunk.contents[index]
-            let payload = chunk.contents.payload(index) ?? chunk.batch.payload?[...] ?? []
+            let (_, expiry, priority) = claim.contents[index]
+            let payload = claim.contents.payload(index) ?? claim.common.payload[...]
             let isAppended = unsafe payload.withUnsafeBytes { payload in
                 unsafe batch.append(
                     token: token,
                     payload: payload,
-                    expiry: PushExpiry(wireValue: expiry ?? chunk.batch.expiry),
-                    priority: priority ?? chunk.batch.priority,
+                    expiry: PushExpiry(wireValue: expiry ?? claim.common.expiry),
+                    priority: priority ?? claim.common.priority,
                     tag: slot << 32 | UInt64(index)
                 )
             }
@@ -166,8 +163,8 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
         defer { self.lock.unlock() }
         settled.forEachTagRange { tags in
             let (slot, first) = (tags.lowerBound >> 32, Int(truncatingIfNeeded: tags.lowerBound & 0xFFFF_FFFF))
-            for index in first..<(first + tags.count) { self.shared.held[slot]?.account.settle(index, outcome) }
-            guard let account = self.shared.held[slot]?.account, account.waitingCount == 0 else { return }
+            for index in first..<(first + tags.count) { self.shared.held[slot]?.claim.account.settle(index, outcome) }
+            guard let account = self.shared.held[slot]?.claim.account, account.waitingCount == 0 else { return }
             self.shared.machine.settled(account.key)
             self.signal.signal()
         }
@@ -311,8 +308,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
         self.withState { state in
             state.machine.claimed(account.key, isComplete: account.waitingCount == 0)
             state.slots[account.key] = state.nextSlot
-            let batch = self.batches[account.key.batch] ?? .init(topic: self.scope.topic, environment: .production)
-            state.held[state.nextSlot] = Held(account: account, contents: claim.contents, batch: batch)
+            state.held[state.nextSlot] = Held(claim: claim)
             state.nextSlot += 1
         }
     }
@@ -342,29 +338,21 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
     private func wakeConnections() { self.withState { $0.wake }() }
 
     private func mark(_ key: QueueChunkKey) throws {
-        guard let (slot, account) = self.held(key) else { return }
-        if self.batches[key.batch] == nil {
-            if self.batches.count >= Self.batchCountMax { self.batches = [:] }
-            self.batches[key.batch] = try self.database.batch(key.batch)
+        guard let claim = self.claim(key), try self.database.mark(claim.account) else {
+            return self.withState { state in
+                state.machine.marked(key, isOwned: false)
+                self.forget(key, in: &state)
+            }
         }
-        guard let batch = self.batches[key.batch] else { return }
-        let isOwned = try self.database.mark(account)
         self.withState { state in
-            state.machine.marked(key, isOwned: isOwned)
-            guard isOwned, let held = state.held[slot] else { return self.forget(key, in: &state) }
-            state.held[slot] = Held(account: held.account, contents: held.contents, batch: batch)
-            state.sending.append(slot)
+            state.machine.marked(key, isOwned: true)
+            if let slot = state.slots[key] { state.sending.append(slot) }
         }
         self.wakeConnections()
     }
 
-    /// The number of batches whose common payload is kept.
-    private static let batchCountMax = 64
-
-    private func held(_ key: QueueChunkKey) -> (slot: UInt64, account: QueueChunkAccount)? {
-        self.withState { state in
-            state.slots[key].flatMap { slot in state.held[slot].map { (slot, $0.account) } }
-        }
+    private func claim(_ key: QueueChunkKey) -> QueueClaim? {
+        self.withState { state in state.slots[key].flatMap { state.held[$0]?.claim } }
     }
 
     private func forget(_ key: QueueChunkKey, in state: inout State) {
@@ -375,27 +363,26 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
     }
 
     private func prove(_ key: QueueChunkKey) throws {
-        let found = self.withState { state in state.slots[key].flatMap { state.held[$0] } }
-        guard let found else { return self.withState { $0.machine.forget(key) } }
-        let chunk = QueueProvedChunk(account: found.account, contents: found.contents)
-        let isOwned = try self.database.prove(chunk)
+        guard let claim = self.claim(key) else { return self.withState { $0.machine.forget(key) } }
+        let proof = claim.account.proof
+        let isOwned = try self.database.prove(claim, proof)
         let isReported = self.withState { state in
             let isReported = state.machine.proved(
                 key,
                 isOwned: isOwned,
-                isComplete: chunk.proof.open == nil,
+                isComplete: proof.open == nil,
                 at: Self.now,
                 jitter: Self.jitter
             )
             self.forget(key, in: &state)
-            if isReported { state.progress.provedCount += chunk.proof.counts.total }
+            if isReported { state.progress.provedCount += proof.counts.total }
             return isReported
         }
         self.wakeConnections()
         guard isReported else { return }
-        self.provedCount += chunk.proof.counts.total
+        self.provedCount += proof.counts.total
         self.isFinishDue = true
-        try self.results.write(chunk)
+        try self.results.write(claim)
     }
 }
 #endif

@@ -3,34 +3,81 @@
 #if PostgreSQL
 import PostgreSQL
 
+/// Rows of a report, as text.
+package struct QueueTable: Sendable {
+    package var columns: [String]
+    package var rows: [[String]]
+
+    /// The names of the columns and the rows, one below the other.
+    package var lines: [String] {
+        let all = [self.columns] + self.rows
+        let widths = self.columns.indices.map { column in all.map { $0[column].count }.max() ?? 0 }
+        return all.map { row in
+            let cells = zip(row, widths).map { $0 + String(repeating: " ", count: $1 - $0.count) }
+            return String(cells.joined(separator: "  ").reversed().drop { $0 == " " }.reversed())
+        }
+    }
+}
+
 extension QueueDatabase {
-    /// Reads the state of the newest batches and of all workers.
+    /// Reads the state of the newest batches, all workers, and what may slow the database.
     ///
     /// - Parameter batchCountMax: the number of batches.
-    package func status(batchCountMax: Int) throws -> QueueStatus {
-        var status = QueueStatus()
-        status.batches = try self.batches(batchCountMax: batchCountMax)
-        status.workers = try self.workers()
-        let dead = try self.run { connection in
-            try connection.query(
-                """
-                SELECT relname::text, n_dead_tup FROM pg_stat_all_tables
-                WHERE schemaname = 'apns_queue' AND n_dead_tup > 0 ORDER BY n_dead_tup DESC, relname LIMIT 5
-                """
-            )
+    package func status(batchCountMax: Int) throws -> [QueueTable] {
+        let tables = [
+            try self.query(Self.batchSQL, [batchCountMax]), try self.query(Self.workerSQL),
+            try self.query(Self.tupleSQL), try self.query("\(Self.snapshotSQL) LIMIT 1"),
+        ].map { result in
+            let columns = 0..<result.columnCount
+            let rows = (0..<result.count).map { row in columns.map { result.text(row, $0) ?? "" } }
+            return QueueTable(columns: columns.map { result.name(ofColumn: $0) }, rows: rows)
         }
-        status.deadTuples = (0..<dead.count).map { (dead.text($0, 0) ?? "", dead.integer($0, 1)) }
-        let oldest = try self.run { try $0.query(Self.snapshotSQL) }
-        if oldest.count > 0 {
-            status.snapshot = .init(age: oldest.integer(0, 0), holder: oldest.text(0, 1) ?? "")
-        }
-        return status
+        return tables.filter { !$0.rows.isEmpty }
     }
+
+    /// The numbers of the whole queue, by name.
+    package func totals() throws -> [(name: String, count: Int64)] {
+        let result = try self.query(Self.totalSQL)
+        return (0..<result.columnCount).map { (result.name(ofColumn: $0), result.integer(0, $0)) }
+    }
+
+    private static let living = """
+        EXISTS (SELECT FROM apns_queue.worker AS w WHERE w.id = s.owner AND w.lease_until > now())
+        """
+
+    private static let batchSQL = """
+        SELECT b.id::text AS batch, b.topic, b.environment, b.state, coalesce(sum(s.count), 0)::text AS notifications,
+            coalesce(sum(s.proved), 0)::text AS done, coalesce(sum(s.accepted), 0)::text AS accepted,
+            coalesce(sum(s.rejected), 0)::text AS rejected,
+            coalesce(sum(s.indeterminate), 0)::text AS indeterminate, coalesce(sum(s.invalid), 0)::text AS invalid,
+            coalesce(sum(s.duplicates), 0)::text AS duplicates,
+            coalesce(sum(s.written - s.proved), 0)::text AS "in doubt",
+            coalesce(sum(s.written - s.proved) FILTER (WHERE NOT \(QueueDatabase.living)), 0)::text
+                AS "of dead workers",
+            b.bad_lines::text AS "bad lines"
+        FROM (SELECT * FROM apns_queue.batch ORDER BY id DESC LIMIT $1::integer) AS b
+        LEFT JOIN apns_queue.chunk_state AS s ON s.batch = b.id
+        GROUP BY b.id, b.topic, b.environment, b.state, b.bad_lines ORDER BY b.id
+        """
+
+    private static let workerSQL = """
+        SELECT w.id::text AS worker, w.host, w.process::text,
+            CASE WHEN w.lease_until > now() THEN 'ends in ' ELSE 'expired since ' END
+                || abs(extract(epoch FROM w.lease_until - now()))::bigint || ' s' AS lease,
+            (SELECT count(*)::text FROM apns_queue.chunk_state AS s WHERE s.owner = w.id) AS chunks,
+            w.proved::text AS done, w.rate::bigint::text AS "last rate"
+        FROM apns_queue.worker AS w ORDER BY w.id LIMIT 1000
+        """
+
+    private static let tupleSQL = """
+        SELECT relname::text AS table, n_dead_tup::text AS "dead tuples" FROM pg_stat_all_tables
+        WHERE schemaname = 'apns_queue' AND n_dead_tup > 0 ORDER BY n_dead_tup DESC, relname LIMIT 5
+        """
 
     /// Sessions, prepared transactions and replication slots can keep dead tuples; a session that another user owns is
     /// visible without its state, unless this user has the role `pg_read_all_stats`.
     private static let snapshotSQL = """
-        SELECT age, holder FROM (
+        SELECT holder AS "oldest snapshot", age::text AS "age in transactions" FROM (
             SELECT age(backend_xmin)::bigint AS age, format('process %s of user %s (%s), %s%s', pid, usename,
                 coalesce(nullif(application_name, ''), 'no name'), coalesce(state, 'state not visible'),
                 ' for ' || extract(epoch FROM now() - xact_start)::bigint || ' s') AS holder
@@ -41,89 +88,38 @@ extension QueueDatabase {
             UNION ALL
             SELECT age(xmin)::bigint, format('replication slot %s', slot_name) FROM pg_replication_slots
             WHERE xmin IS NOT NULL
-        ) AS holders ORDER BY age DESC LIMIT 1
+        ) AS holders ORDER BY age DESC
         """
 
-    private func batches(batchCountMax: Int) throws -> [QueueStatus.Batch] {
-        let rows = try self.run { connection in
-            try connection.query(
-                """
-                SELECT b.id, b.topic, b.environment, b.state, coalesce(sum(s.count), 0)::bigint, b.bad_lines,
-                    coalesce(sum(s.accepted), 0)::bigint, coalesce(sum(s.rejected), 0)::bigint,
-                    coalesce(sum(s.indeterminate), 0)::bigint, coalesce(sum(s.invalid), 0)::bigint,
-                    coalesce(sum(s.duplicates), 0)::bigint, coalesce(sum(s.written - s.proved), 0)::bigint,
-                    coalesce(sum(s.written - s.proved) FILTER (WHERE s.owner IS NULL OR NOT EXISTS (
-                        SELECT FROM apns_queue.worker AS w WHERE w.id = s.owner AND w.lease_until > now())), 0)::bigint
-                FROM (SELECT * FROM apns_queue.batch ORDER BY id DESC LIMIT $1::integer) AS b
-                LEFT JOIN apns_queue.chunk_state AS s ON s.batch = b.id
-                GROUP BY b.id, b.topic, b.environment, b.state, b.bad_lines ORDER BY b.id
-                """,
-                ["\(batchCountMax)"]
-            )
-        }
-        return (0..<rows.count).map { row in
-            var batch = QueueStatus.Batch()
-            batch.id = rows.integer(row, 0)
-            batch.topic = rows.text(row, 1) ?? ""
-            batch.environment = rows.text(row, 2) ?? ""
-            batch.state = rows.text(row, 3) ?? ""
-            (batch.notificationCount, batch.badLineCount) = (rows.integer(row, 4), rows.integer(row, 5))
-            (batch.counts.accepted, batch.counts.rejected) = (rows.integer(row, 6), rows.integer(row, 7))
-            (batch.counts.indeterminate, batch.counts.invalid) = (rows.integer(row, 8), rows.integer(row, 9))
-            batch.counts.duplicates = rows.integer(row, 10)
-            (batch.doubtCount, batch.orphanCount) = (rows.integer(row, 11), rows.integer(row, 12))
-            return batch
-        }
-    }
-
-    private func workers() throws -> [QueueStatus.Worker] {
-        let rows = try self.run { connection in
-            try connection.query(
-                """
-                SELECT w.id, w.host, w.process, extract(epoch FROM w.lease_until - now())::float8,
-                    (SELECT count(*) FROM apns_queue.chunk_state AS s WHERE s.owner = w.id), w.proved,
-                    CASE WHEN w.lease_until > now() THEN w.rate ELSE 0 END
-                FROM apns_queue.worker AS w ORDER BY w.id LIMIT 1000
-                """
-            )
-        }
-        return (0..<rows.count).map { row in
-            var worker = QueueStatus.Worker()
-            (worker.id, worker.process) = (rows.integer(row, 0), rows.integer(row, 2))
-            worker.host = rows.text(row, 1) ?? ""
-            worker.leaseSeconds = rows.number(row, 3)
-            (worker.heldCount, worker.provedCount) = (rows.integer(row, 4), rows.integer(row, 5))
-            worker.rate = rows.number(row, 6)
-            return worker
-        }
-    }
+    private static let totalSQL = """
+        WITH ready AS (
+            SELECT coalesce(sum(s.count - s.proved), 0)::bigint AS rest
+            FROM apns_queue.chunk_state AS s JOIN apns_queue.batch AS b ON b.id = s.batch AND b.state = 'ready'
+        ), worker AS (
+            SELECT count(*) AS workers, count(*) FILTER (WHERE lease_until <= now()) AS expired,
+                coalesce(sum(rate) FILTER (WHERE lease_until > now()), 0) AS rate FROM apns_queue.worker
+        )
+        SELECT (SELECT count(*) FROM apns_queue.batch WHERE state = 'ready') AS ready, rest AS left,
+            (SELECT coalesce(sum(written - proved), 0)::bigint FROM apns_queue.chunk_state) AS "inDoubt", workers,
+            expired AS "expiredLeases", rate::bigint AS rate,
+            CASE WHEN rate > 0 THEN ceil(rest / rate)::bigint ELSE 0 END AS "secondsLeft",
+            (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_all_tables WHERE schemaname = 'apns_queue')
+                AS "deadTuples",
+            coalesce((SELECT "age in transactions" FROM (\(QueueDatabase.snapshotSQL) LIMIT 1) AS oldest), '0')::bigint
+                AS "oldestSnapshotAge"
+        FROM ready, worker
+        """
 
     // MARK: Verification
 
-    /// What a queue contains that cannot be, and how much was compared.
-    package struct Verification: Sendable {
-        package var batchCount: Int64 = 0
-        package var chunkCount: Int64 = 0
-        /// One sentence for each difference, of which there may be more.
-        package var differences: [String] = []
-    }
-
-    /// Compares the counts of batches, chunks and outcomes with each other.
+    /// Compares the counts of batches, chunks and outcomes with each other, in one snapshot, so that workers may go on.
+    ///
+    /// Returns one sentence for each difference.
     ///
     /// - Parameter differenceCountMax: the most differences to name.
-    package func verify(differenceCountMax: Int) throws -> Verification {
-        var verification = Verification()
-        let rows = try self.transaction { connection in
-            // One snapshot, so that workers may go on.
-            try connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            let counts = try connection.query(
-                "SELECT (SELECT count(*) FROM apns_queue.batch), (SELECT count(*) FROM apns_queue.chunk_state)"
-            )
-            (verification.batchCount, verification.chunkCount) = (counts.integer(0, 0), counts.integer(0, 1))
-            return try connection.query(Self.verifySQL, ["\(differenceCountMax)"])
-        }
-        verification.differences = (0..<rows.count).compactMap { rows.text($0, 0) }
-        return verification
+    package func verify(differenceCountMax: Int) throws -> [String] {
+        let rows = try self.query(Self.verifySQL, [differenceCountMax])
+        return (0..<rows.count).compactMap { rows.text($0, 0) }
     }
 
     private static let verifySQL = """

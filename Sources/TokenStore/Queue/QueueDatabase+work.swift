@@ -21,127 +21,96 @@ package struct QueueScope: Hashable, Sendable {
 /// A chunk that a worker has claimed.
 package struct QueueClaim: Sendable {
     package var account: QueueChunkAccount
-    package var contents: QueueChunkContents
-}
-
-/// What a worker commits about a chunk that it held.
-package struct QueueProvedChunk: Sendable {
-    package var account: QueueChunkAccount
-    package var contents: QueueChunkContents
-    package var proof: QueueProof
-
-    package init(account: QueueChunkAccount, contents: QueueChunkContents) {
-        (self.account, self.contents, self.proof) = (account, contents, account.proof)
-    }
+    package let contents: QueueChunkContents
+    /// The payload, the expiry and the priority of notifications without their own.
+    package let common: (payload: [UInt8], expiry: UInt32?, priority: UInt8?)
 }
 
 /// The progress of all batches of a scope that are ready, by all workers.
 package struct QueueProgress: Hashable, Sendable {
-    package var notificationCount: Int64 = 0
-    package var provedCount: Int64 = 0
-    /// Notifications of all living workers a second.
-    package var rate = 0.0
+    package var notificationCount: Int64
+    package var provedCount: Int64
 
-    package init() {}
+    package init(notificationCount: Int64 = 0, provedCount: Int64 = 0) {
+        (self.notificationCount, self.provedCount) = (notificationCount, provedCount)
+    }
 }
 
 extension QueueDatabase {
     // MARK: Workers
 
-    /// Inserts a worker, whose lease begins.
+    /// Inserts a worker, whose lease begins, and removes those that died long ago and hold no chunk.
     ///
     /// Returns its number.
     package func register(host: String, process: Int32, lease: Duration) throws -> Int64 {
-        try self.run { connection in
-            try connection.query(
-                """
-                INSERT INTO apns_queue.worker (host, process, lease_until)
-                VALUES ($1, $2::integer, now() + $3::float8 * interval '1 second') RETURNING id
-                """,
-                [host, "\(process)", "\(lease / .seconds(1))"]
-            ).integer(0, 0)
-        }
+        try self.query(
+            """
+            WITH dead AS (
+                DELETE FROM apns_queue.worker AS w WHERE lease_until < now() - interval '1 hour'
+                AND NOT EXISTS (SELECT FROM apns_queue.chunk_state AS s WHERE s.owner = w.id)
+            )
+            INSERT INTO apns_queue.worker (host, process, lease_until)
+            VALUES ($1, $2::integer, now() + $3::float8 * interval '1 second') RETURNING id
+            """,
+            [host, process, lease / .seconds(1)]
+        ).integer(0, 0)
     }
 
     /// Extends the lease of a worker, and records how many notifications it has proved.
     ///
     /// Returns whether the worker is still there, and its lease had not ended.
     package func renew(_ worker: Int64, lease: Duration, proved: Int64, rate: Double) throws -> Bool {
-        try self.run { connection in
-            try connection.query(
-                """
-                UPDATE apns_queue.worker SET lease_until = now() + $2::float8 * interval '1 second',
-                    proved = $3::bigint, rate = $4::float8
-                WHERE id = $1::bigint AND lease_until > now()
-                """,
-                ["\(worker)", "\(lease / .seconds(1))", "\(proved)", "\(rate)"]
-            ).changedCount == 1
-        }
+        try self.query(
+            """
+            UPDATE apns_queue.worker SET lease_until = now() + $2::float8 * interval '1 second',
+                proved = $3::bigint, rate = $4::float8
+            WHERE id = $1::bigint AND lease_until > now()
+            """,
+            [worker, lease / .seconds(1), proved, rate]
+        ).changedCount == 1
     }
 
     /// Removes a worker, so that its chunks can be claimed at once.
     package func remove(_ worker: Int64) throws {
-        try self.run { _ = try $0.query("DELETE FROM apns_queue.worker WHERE id = $1::bigint", ["\(worker)"]) }
-    }
-
-    /// Removes workers that died long ago and hold no chunk.
-    package func removeDeadWorkers() throws {
-        try self.run { connection in
-            _ = try connection.query(
-                """
-                DELETE FROM apns_queue.worker AS w WHERE lease_until < now() - interval '1 hour'
-                AND NOT EXISTS (SELECT FROM apns_queue.chunk_state AS s WHERE s.owner = w.id)
-                """
-            )
-        }
+        _ = try self.query("DELETE FROM apns_queue.worker WHERE id = $1::bigint", [worker])
     }
 
     /// The progress of all workers, for one of them.
     package func progress(_ scope: QueueScope) throws -> QueueProgress {
-        let row = try self.run { connection in
-            try connection.query(
-                """
-                SELECT coalesce(sum(s.count), 0)::bigint, coalesce(sum(s.proved), 0)::bigint,
-                    (SELECT coalesce(sum(rate), 0) FROM apns_queue.worker WHERE lease_until > now())
-                FROM apns_queue.batch AS b JOIN apns_queue.chunk_state AS s ON s.batch = b.id
-                WHERE b.state = 'ready' AND b.topic = $1 AND b.environment = $2
-                """,
-                [scope.topic, scope.environment.rawValue]
-            )
-        }
-        var progress = QueueProgress()
-        (progress.notificationCount, progress.provedCount) = (row.integer(0, 0), row.integer(0, 1))
-        progress.rate = row.number(0, 2)
-        return progress
+        let row = try self.query(
+            """
+            SELECT coalesce(sum(s.count), 0)::bigint, coalesce(sum(s.proved), 0)::bigint
+            FROM apns_queue.batch AS b JOIN apns_queue.chunk_state AS s ON s.batch = b.id
+            WHERE b.state = 'ready' AND b.topic = $1 AND b.environment = $2
+            """,
+            [scope.topic, scope.environment.rawValue]
+        )
+        return QueueProgress(notificationCount: row.integer(0, 0), provedCount: row.integer(0, 1))
     }
 
     // MARK: Chunks
 
     /// Whether no chunk of a batch that a worker may send is left, also none that a living worker holds.
     package func isEmpty(_ scope: QueueScope) throws -> Bool {
-        try self.run { connection in
-            try connection.query(
-                """
-                SELECT FROM apns_queue.batch AS b JOIN apns_queue.chunk_state AS s ON s.batch = b.id
-                WHERE b.state = 'ready' AND b.topic = $1 AND b.environment = $2
-                    AND b.payload_size_max <= $3::integer AND s.proved < s.count LIMIT 1
-                """,
-                [scope.topic, scope.environment.rawValue, "\(scope.payloadByteCountMax)"]
-            ).count == 0
-        }
+        try self.query(
+            """
+            SELECT FROM apns_queue.batch AS b JOIN apns_queue.chunk_state AS s ON s.batch = b.id
+            WHERE b.state = 'ready' AND b.topic = $1 AND b.environment = $2
+                AND b.payload_size_max <= $3::integer AND s.proved < s.count LIMIT 1
+            """,
+            [scope.topic, scope.environment.rawValue, scope.payloadByteCountMax]
+        ).count == 0
     }
 
     /// The ready batches of a topic whose payloads are too long for this worker.
     package func batchesTooLong(_ scope: QueueScope) throws -> [Int64] {
-        let rows = try self.run { connection in
-            try connection.query(
-                """
-                SELECT id FROM apns_queue.batch WHERE state = 'ready' AND topic = $1 AND environment = $2
-                AND payload_size_max > $3::integer ORDER BY id
-                """,
-                [scope.topic, scope.environment.rawValue, "\(scope.payloadByteCountMax)"]
-            )
-        }
+        let rows = try self.query(
+            """
+            SELECT id FROM apns_queue.batch WHERE state = 'ready' AND topic = $1 AND environment = $2
+            AND payload_size_max > $3::integer ORDER BY id
+            """,
+            [scope.topic, scope.environment.rawValue, scope.payloadByteCountMax]
+        )
         return (0..<rows.count).map { rows.integer($0, 0) }
     }
 
@@ -156,15 +125,10 @@ extension QueueDatabase {
         after key: QueueChunkKey,
         rules: QueueRules
     ) throws -> QueueClaim? {
-        let row = try self.run { connection in
-            try connection.query(
-                Self.claimSQL,
-                [
-                    "\(worker)", scope.topic, scope.environment.rawValue, "\(scope.payloadByteCountMax)",
-                    "\(key.batch)", "\(key.number)",
-                ]
-            )
-        }
+        let row = try self.query(
+            Self.claimSQL,
+            [worker, scope.topic, scope.environment.rawValue, scope.payloadByteCountMax, key.batch, key.number]
+        )
         guard row.count > 0 else { return nil }
         let found = QueueChunkKey(batch: row.integer(0, 0), number: Int32(clamping: row.integer(0, 1)))
         let count = Int(row.integer(0, 3))
@@ -184,21 +148,24 @@ extension QueueDatabase {
             items: row.isNull(0, 9) ? nil : unsafe Array(row.bytes(0, 9))
         )
         guard let account, let contents else { throw QueueError.damaged(found) }
-        return QueueClaim(account: account, contents: contents)
+        let common = (
+            payload: unsafe Array(row.bytes(0, 10)),
+            expiry: row.isNull(0, 11) ? nil : UInt32(clamping: row.integer(0, 11)),
+            priority: row.isNull(0, 12) ? nil : UInt8(clamping: row.integer(0, 12))
+        )
+        return QueueClaim(account: account, contents: contents, common: common)
     }
 
     /// Gives back chunks that a worker owns and does not know of: the answer to its claim was lost.
     package func release(_ worker: Int64, except held: [QueueChunkKey]) throws {
         let places = held.map { "(\($0.batch), \($0.number))" } + ["(0, 0)"]
-        try self.run { connection in
-            _ = try connection.query(
-                """
-                UPDATE apns_queue.chunk_state SET owner = NULL
-                WHERE owner = $1::bigint AND (batch, no) NOT IN (\(places.joined(separator: ", ")))
-                """,
-                ["\(worker)"]
-            )
-        }
+        _ = try self.query(
+            """
+            UPDATE apns_queue.chunk_state SET owner = NULL
+            WHERE owner = $1::bigint AND (batch, no) NOT IN (\(places.joined(separator: ", ")))
+            """,
+            [worker]
+        )
     }
 
     private static let claimSQL = """
@@ -215,48 +182,29 @@ extension QueueDatabase {
                 AND EXISTS (SELECT FROM apns_queue.worker WHERE id = $1::bigint AND lease_until > now())
             RETURNING s.batch, s.no, s.epoch, s.count, s.written, s.proved, s.open
         )
-        SELECT claimed.*, c.first_line, c.tokens, c.items
-        FROM claimed LEFT JOIN apns_queue.chunk AS c ON c.batch = claimed.batch AND c.no = claimed.no
+        SELECT claimed.*, c.first_line, c.tokens, c.items, b.payload, b.expiry, b.priority
+        FROM claimed JOIN apns_queue.batch AS b ON b.id = claimed.batch
+        LEFT JOIN apns_queue.chunk AS c ON c.batch = claimed.batch AND c.no = claimed.no
         """
-
-    /// What the notifications of a batch have in common.
-    package func batch(_ id: Int64) throws -> Batch {
-        let row = try self.run { connection in
-            try connection.query(
-                "SELECT topic, environment, payload, expiry, priority FROM apns_queue.batch WHERE id = $1::bigint",
-                ["\(id)"]
-            )
-        }
-        guard row.count > 0, let environment = row.text(0, 1).flatMap(PushEnvironment.init(rawValue:)) else {
-            throw QueueError.unknownBatch(id)
-        }
-        var batch = Batch(topic: row.text(0, 0) ?? "", environment: environment)
-        if !row.isNull(0, 2) { batch.payload = unsafe Array(row.bytes(0, 2)) }
-        if !row.isNull(0, 3) { batch.expiry = UInt32(clamping: row.integer(0, 3)) }
-        if !row.isNull(0, 4) { batch.priority = UInt8(clamping: row.integer(0, 4)) }
-        return batch
-    }
 
     /// Records that all of a chunk may have been written from now on.
     ///
     /// Returns whether the worker still has the chunk.
     package func mark(_ account: QueueChunkAccount) throws -> Bool {
-        try self.run { connection in
-            try connection.query(
-                """
-                UPDATE apns_queue.chunk_state SET written = count
-                WHERE batch = $1::bigint AND no = $2::integer AND epoch = $3::integer AND owner IS NOT NULL
-                """,
-                ["\(account.key.batch)", "\(account.key.number)", "\(account.epoch)"]
-            ).changedCount == 1
-        }
+        try self.query(
+            """
+            UPDATE apns_queue.chunk_state SET written = count
+            WHERE batch = $1::bigint AND no = $2::integer AND epoch = $3::integer AND owner IS NOT NULL
+            """,
+            [account.key.batch, account.key.number, account.epoch]
+        ).changedCount == 1
     }
 
     /// Records what became of a chunk, and gives it back.
     ///
     /// Can be repeated if its answer was lost. Returns whether the worker still had the chunk; if not, nothing changed.
-    package func prove(_ chunk: QueueProvedChunk) throws -> Bool {
-        let (account, proof) = (chunk.account, chunk.proof)
+    package func prove(_ chunk: QueueClaim, _ proof: QueueProof) throws -> Bool {
+        let account = chunk.account
         let key: [String?] = ["\(account.key.batch)", "\(account.key.number)", "\(account.epoch)"]
         let counts = proof.counts
         let numbers = [
@@ -284,7 +232,7 @@ extension QueueDatabase {
                     key
                 ).count == 1
             }
-            if !proof.exceptions.isEmpty { try connection.copy(Self.outcomeSQL, Self.rows(chunk)) }
+            if !proof.exceptions.isEmpty { try connection.copy(Self.outcomeSQL, Self.rows(chunk, proof.exceptions)) }
             return true
         }
     }
@@ -295,9 +243,9 @@ extension QueueDatabase {
         FROM STDIN (FORMAT binary)
         """
 
-    private static func rows(_ chunk: QueueProvedChunk) -> PostgreSQLRows {
+    private static func rows(_ chunk: QueueClaim, _ indices: [Int]) -> PostgreSQLRows {
         var rows = PostgreSQLRows(columnCount: 12)
-        for index in chunk.proof.exceptions {
+        for index in indices {
             guard let outcome = chunk.account.outcomes[index] else { continue }
             rows.begin()
             rows.add(chunk.account.key.batch)

@@ -47,6 +47,11 @@ package final class QueueDatabase: @unchecked Sendable {
         }
     }
 
+    /// Runs one statement.
+    func query(_ sql: String, _ parameters: [(any LosslessStringConvertible)?] = []) throws -> PostgreSQLResult {
+        try self.run { try $0.query(sql, parameters.map { $0.map { String(describing: $0) } }) }
+    }
+
     /// Runs statements as one transaction.
     func transaction<Value>(_ body: (PostgreSQLConnection) throws -> Value) throws -> Value {
         try self.run { connection in
@@ -85,12 +90,12 @@ package final class QueueDatabase: @unchecked Sendable {
     }
 
     private var hasQueue: Bool {
-        get throws { try self.run { try !$0.query("SELECT to_regclass('apns_queue.version')::text").isNull(0, 0) } }
+        get throws { try !self.query("SELECT to_regclass('apns_queue.version')::text").isNull(0, 0) }
     }
 
     private func check() throws {
         guard try self.hasQueue else { throw QueueError.missing(database: self.name) }
-        let version = try self.run { try $0.query("SELECT version FROM apns_queue.version").integer(0, 0) }
+        let version = try self.query("SELECT version FROM apns_queue.version").integer(0, 0)
         guard version == QueueSchema.version else { throw QueueError.version(version, database: self.name) }
     }
 
@@ -181,97 +186,69 @@ package final class QueueDatabase: @unchecked Sendable {
     package func makeReady(_ batch: Int64, payloadByteCountMax: Int, badLineCount: UInt64) throws {
         let changedCount: Int
         do {
-            changedCount = try self.run { connection in
-                try connection.query(
-                    """
-                    UPDATE apns_queue.batch SET state = 'ready', payload_size_max = $2::integer, bad_lines = $3::bigint,
-                        notifications = t.notifications, chunks = t.chunks, loaded_at = now()
-                    FROM (SELECT coalesce(sum(count), 0) AS notifications, count(*) AS chunks
-                        FROM apns_queue.chunk_state WHERE batch = $1::bigint) AS t
-                    WHERE id = $1::bigint AND state = 'loading'
-                    """,
-                    ["\(batch)", "\(payloadByteCountMax)", "\(badLineCount)"]
-                ).changedCount
-            }
+            changedCount = try self.query(
+                """
+                UPDATE apns_queue.batch SET state = 'ready', payload_size_max = $2::integer, bad_lines = $3::bigint,
+                    notifications = t.notifications, chunks = t.chunks, loaded_at = now()
+                FROM (SELECT coalesce(sum(count), 0) AS notifications, count(*) AS chunks
+                    FROM apns_queue.chunk_state WHERE batch = $1::bigint) AS t
+                WHERE id = $1::bigint AND state = 'loading'
+                """,
+                [batch, payloadByteCountMax, badLineCount]
+            ).changedCount
         } catch QueueError.connectionLost(_, let detail) {
             throw QueueError.uncertain(batch: batch, detail: detail)
         }
         guard changedCount == 1 else { throw QueueError.cancelled(batch) }
     }
 
-    /// What was left of a batch that was cancelled.
-    package struct Rest: Sendable {
-        /// The number of notifications without an outcome.
-        package var leftCount: Int64
-        /// How many of them are in chunks that living workers hold, and finish.
-        package var heldCount: Int64
-    }
-
     /// Cancels a batch: no worker claims its chunks any more.
     ///
     /// - Throws: `QueueError` if there is no such batch, or if it is done.
-    package func cancel(_ batch: Int64) throws -> Rest {
-        let sql = """
+    package func cancel(_ batch: Int64) throws {
+        let changed = try self.query(
+            """
             UPDATE apns_queue.batch SET state = 'cancelled', ended_at = coalesce(ended_at, now())
             WHERE id = $1::bigint AND state <> 'done'
-            """
-        if try self.run({ try $0.query(sql, ["\(batch)"]).changedCount }) == 0 {
-            let row = try self.run { try $0.query("SELECT FROM apns_queue.batch WHERE id = $1::bigint", ["\(batch)"]) }
-            throw row.count == 0 ? QueueError.unknownBatch(batch) : QueueError.done(batch)
-        }
-        let rest = try self.run { connection in
-            try connection.query(
-                """
-                SELECT coalesce(sum(s.count - s.proved), 0)::bigint,
-                    coalesce(sum(s.count - s.proved) FILTER (WHERE w.id IS NOT NULL), 0)::bigint
-                FROM apns_queue.chunk_state AS s
-                LEFT JOIN apns_queue.worker AS w ON w.id = s.owner AND w.lease_until > now()
-                WHERE s.batch = $1::bigint
-                """,
-                ["\(batch)"]
-            )
+            """,
+            [batch]
+        )
+        if changed.changedCount == 0 {
+            let isDone = try self.query("SELECT FROM apns_queue.batch WHERE id = $1::bigint", [batch]).count > 0
+            throw isDone ? QueueError.done(batch) : QueueError.unknownBatch(batch)
         }
         try self.drop(batch)
-        return Rest(leftCount: rest.integer(0, 0), heldCount: rest.integer(0, 1))
     }
-
-    /// Cancels a batch that cannot be loaded to its end.
-    package func withdraw(_ batch: Int64) throws { _ = try self.cancel(batch) }
 
     /// Marks batches whose notifications all have an outcome as done, and drops the chunks of batches that have ended.
     package func finishBatches() throws {
-        try self.run { connection in
-            _ = try connection.query(
-                """
-                UPDATE apns_queue.batch AS b SET state = 'done', ended_at = now(), accepted = t.accepted,
-                    rejected = t.rejected, indeterminate = t.indeterminate, invalid = t.invalid,
-                    duplicates = t.duplicates
-                FROM (SELECT b.id, coalesce(sum(s.accepted), 0) AS accepted, coalesce(sum(s.rejected), 0) AS rejected,
-                        coalesce(sum(s.indeterminate), 0) AS indeterminate, coalesce(sum(s.invalid), 0) AS invalid,
-                        coalesce(sum(s.duplicates), 0) AS duplicates
-                    FROM apns_queue.batch AS b LEFT JOIN apns_queue.chunk_state AS s ON s.batch = b.id
-                    WHERE b.state = 'ready' GROUP BY b.id
-                    HAVING coalesce(sum(s.proved), 0) = coalesce(sum(s.count), 0)) AS t
-                WHERE b.id = t.id AND b.state = 'ready'
-                """
-            )
-        }
-        let ended = try self.run { connection in
-            try connection.query(
-                """
-                SELECT id FROM apns_queue.batch WHERE state IN ('cancelled', 'done')
-                AND to_regclass('apns_queue.chunk_' || id) IS NOT NULL ORDER BY id LIMIT 16
-                """
-            )
-        }
+        _ = try self.query(
+            """
+            UPDATE apns_queue.batch AS b SET state = 'done', ended_at = now(), accepted = t.accepted,
+                rejected = t.rejected, indeterminate = t.indeterminate, invalid = t.invalid, duplicates = t.duplicates
+            FROM (SELECT b.id, coalesce(sum(s.accepted), 0) AS accepted, coalesce(sum(s.rejected), 0) AS rejected,
+                    coalesce(sum(s.indeterminate), 0) AS indeterminate, coalesce(sum(s.invalid), 0) AS invalid,
+                    coalesce(sum(s.duplicates), 0) AS duplicates
+                FROM apns_queue.batch AS b LEFT JOIN apns_queue.chunk_state AS s ON s.batch = b.id
+                WHERE b.state = 'ready' GROUP BY b.id
+                HAVING coalesce(sum(s.proved), 0) = coalesce(sum(s.count), 0)) AS t
+            WHERE b.id = t.id AND b.state = 'ready'
+            """
+        )
+        let ended = try self.query(
+            """
+            SELECT id FROM apns_queue.batch WHERE state IN ('cancelled', 'done')
+            AND to_regclass('apns_queue.chunk_' || id) IS NOT NULL ORDER BY id LIMIT 16
+            """
+        )
         for row in 0..<ended.count { try self.drop(ended.integer(row, 0)) }
     }
 
-    /// Drops the chunks of a batch that has ended; if something reads them, a later call does it.
+    /// Drops the chunks of a batch that has ended; if something reads them, or this user may not, a later call does it.
     private func drop(_ batch: Int64) throws {
         do {
             try self.transaction { try $0.execute("DROP TABLE IF EXISTS \(QueueSchema.partition(of: batch))") }
-        } catch QueueError.busy {}
+        } catch QueueError.busy, QueueError.notPermitted {}
     }
 }
 #endif

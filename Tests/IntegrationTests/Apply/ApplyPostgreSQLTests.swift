@@ -80,7 +80,9 @@ import TokenStore
         }
     }
 
-    @Test(arguments: [("timestamptz", [1, 2, 3, 4, 5]), ("timestamp", [1, 2, 3, 4, 5]), ("date", [1, 2, 3, 4, 5, 7])])
+    @Test(arguments: [
+        ("timestamptz", [1, 2, 3, 4, 5]), ("timestamp", [1, 2, 3, 4, 5]), ("date", [1, 2, 3, 4, 5, 7]),
+    ])
     func `rows whose time has no end, or is none, are kept`(type: String, left: [Int]) async throws {
         try self.scene.record(1...7)
         let times = [

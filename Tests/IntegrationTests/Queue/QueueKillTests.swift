@@ -13,7 +13,7 @@ import Testing
     .enabled(if: QueueScene.isPossible, "There is no PostgreSQL, or this is a build without its trait."),
     .timeLimit(.minutes(2))
 ) struct QueueKillTests {
-    private static let count = TestEffort.count(3000, long: 20_000)
+    private static let count = TestEffort.count(2000, long: 20_000)
 
     private static func device(_ line: Int) -> Int { line % 50 == 7 ? 1_000_000 + line : line }
 
