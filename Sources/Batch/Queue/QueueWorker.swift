@@ -63,6 +63,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
     private var progressReadAt = Duration.zero
     private var isClaimUncertain = false
     private var isFinishDue = true
+    private var finishNotAfter = Duration.zero
 
     package init(
         _ database: QueueDatabase,
@@ -315,8 +316,12 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
 
     private func claimedNothing() throws {
         self.lastKey = QueueChunkKey(batch: 0, number: -1)
-        if self.isFinishDue { try self.database.finishBatches() }
-        self.isFinishDue = false
+        // A worker that died may have left a batch of which nothing is open.
+        if self.isFinishDue || Self.now >= self.finishNotAfter {
+            try self.database.finishBatches()
+            self.isFinishDue = false
+            self.finishNotAfter = Self.now + self.limits.lease
+        }
         var isEmpty = false
         if self.limits.endsWhenEmpty {
             isEmpty = try self.database.isEmpty(self.scope)
