@@ -11,8 +11,8 @@ func follow(_ match: String, _ configuration: BroadcastConfiguration) async thro
         // Store it with the match. The app subscribes to its channel.id.text.
         let channel = try await client.createChannel(storing: .noMessage)
         for goals in 1...2 {
-            var aps = APS()
-            aps.liveActivity = APS.LiveActivity(.update, timestamp: .now, contentState: ["home": JSONValue(goals)])
+            let score: JSONValue = ["home": JSONValue(goals)]
+            let aps = APS(liveActivity: .init(.update, timestamp: .now, contentState: score))
             print("\(match), goal \(goals): \(await client.send(BroadcastNotification(to: channel, aps)))")
         }
         try await client.deleteChannel(channel.id)

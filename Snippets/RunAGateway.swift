@@ -43,9 +43,7 @@ struct Inboxes: GatewayUpstream {
 }
 
 func makeGateway(_ identity: TLSIdentity, _ clientTrust: TLSTrust, _ tokens: Set<DeviceToken>) -> PushGateway {
-    var configuration = PushGatewayConfiguration(identity: identity, clientTrust: clientTrust)
-    configuration.listener.port = 0
-    configuration.feedback?.port = 0
+    let configuration = PushGatewayConfiguration(identity: identity, clientTrust: clientTrust, port: 0, feedbackPort: 0)
     let customers = Customers(names: ["com.example.app": "example"])
     return PushGateway(configuration, admission: customers, store: Rows(), upstream: Inboxes(tokens: tokens))
 }

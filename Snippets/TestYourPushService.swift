@@ -102,7 +102,7 @@ actor Greeter {
 @Suite(.runningSimulator, .timeLimit(.minutes(1))) struct GreeterServiceTests {
     @Test func `a greeting arrives at its device`() async throws {
         let running = try RunningSimulator.current
-        let token = running.simulator.register(topic: running.topic)
+        let token = running.register()
         try await PushClient.withClient(running.binaryConfiguration) { client in
             #expect(await Greeter(client).greet(token, "Ann"))
         }
@@ -112,7 +112,7 @@ actor Greeter {
 
     @Test(.runningSimulator) func `all greetings arrive in order`() async throws {
         let running = try RunningSimulator.current
-        let tokens = (1...3).map { _ in running.simulator.register(topic: running.topic) }
+        let tokens = (1...3).map { _ in running.register() }
         try await PushClient.withClient(running.binaryConfiguration) { client in
             let count = try await Greeter(client).greet(tokens)
             #expect(count == 3)
@@ -136,7 +136,7 @@ actor Greeter {
     @Test(.runningSimulator { $0.faults = [Fault(at: .notification(1), .closeAfter, occurrenceCountMax: 1)] })
     func `a lost connection loses no greeting`() async throws {
         let running = try RunningSimulator.current
-        let tokens = (1...3).map { _ in running.simulator.register(topic: running.topic) }
+        let tokens = (1...3).map { _ in running.register() }
         try await PushClient.withClient(running.binaryConfiguration) { client in
             let count = try await Greeter(client).greet(tokens)
             #expect(count == 3)
@@ -150,7 +150,7 @@ actor Greeter {
 @Suite(.timeLimit(.minutes(1))) struct GreeterOutageTests {
     @Test(.runningSimulator) func `after an outage, greetings arrive again`() async throws {
         let running = try RunningSimulator.current
-        let token = running.simulator.register(topic: running.topic)
+        let token = running.register()
         let configuration = running.binaryConfiguration {
             $0.queueTimeout = .milliseconds(500)  // how long a notification waits for a connection; 30 s by default
             $0.limits.backoff.max = .milliseconds(10)

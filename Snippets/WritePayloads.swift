@@ -30,6 +30,12 @@ let encoded = try Payload(encoding: OrderPayload(aps: APS(alert: "It has left ou
 // snippet.end
 print(String(decoding: encoded.bytes, as: UTF8.self))
 
+// snippet.activity
+let score: JSONValue = ["home": 2, "away": 1]
+let activity = Payload(APS(liveActivity: .init(.update, timestamp: .now, contentState: score), alert: "2 : 1"))
+// snippet.end
+try activity.check(rules: .http2)
+
 // snippet.literal
 let ready: Payload = #"{ "aps": { "alert": "It has left our house." }, "order": 1234 }"#
 // snippet.end

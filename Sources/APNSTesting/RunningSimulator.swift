@@ -11,7 +11,7 @@ public import APNSTestKit
 /// ```swift
 /// @Test(.runningSimulator) func `a greeting arrives`() async throws {
 ///     let running = try RunningSimulator.current
-///     let token = running.simulator.register(topic: running.topic)
+///     let token = running.register()
 ///     // … send with running.binaryConfiguration or running.http2Configuration …
 ///     let arrived = try await running.simulator.next(for: token, within: .seconds(10))
 /// }
@@ -97,6 +97,11 @@ public struct RunningSimulator: Sendable {
     }
 
     private var http2Endpoint: HTTP2Endpoint { HTTP2Endpoint(host: "localhost", port: self.simulator.http2Port) }
+
+    /// Registers a device with the app ``topic``.
+    ///
+    /// - Returns: its token.
+    public func register() -> DeviceToken { self.simulator.register(topic: self.topic) }
 
     @TaskLocal static var running: RunningSimulator?
 

@@ -28,7 +28,7 @@ import Testing
     @Test(.runningSimulator { $0.use(Self.simulated) })
     func `a simulator measures time with the clock`() async throws {
         let running = try RunningSimulator.current
-        let token = running.simulator.register(topic: running.topic)
+        let token = running.register()
         Self.simulated.advance(by: .seconds(5))
         let client = try PushClient(running.binaryConfiguration)
         async let run: Void = client.run()

@@ -30,7 +30,7 @@ import Testing
     @Test(.runningSimulator, arguments: [SimulatorListener.binary, .http2])
     func `a notification is not sent during an outage, the next one is`(_ listener: SimulatorListener) async throws {
         let running = try RunningSimulator.current
-        let notification = PushNotification(to: running.simulator.register(topic: running.topic), APS(alert: "Hello"))
+        let notification = PushNotification(to: running.register(), APS(alert: "Hello"))
         let configuration = try Self.configuration(listener, queueTimeout: .milliseconds(500))
         try await PushClient.withClient(configuration) { client in
             #expect(await client.send(notification) == .accepted)
@@ -47,7 +47,7 @@ import Testing
     @Test(.runningSimulator, arguments: [SimulatorListener.binary, .http2])
     func `a notification that waits for the end of an outage is sent`(_ listener: SimulatorListener) async throws {
         let running = try RunningSimulator.current
-        let notification = PushNotification(to: running.simulator.register(topic: running.topic), APS(alert: "Hello"))
+        let notification = PushNotification(to: running.register(), APS(alert: "Hello"))
         let configuration = try Self.configuration(listener, queueTimeout: .seconds(30))
         try await PushClient.withClient(configuration) { client in
             // Overlapping outages, the inner of which ends with an error.
@@ -73,7 +73,7 @@ import Testing
 
     @Test(.runningSimulator) func `an outage ends if its closure throws`() async throws {
         let running = try RunningSimulator.current
-        let notification = PushNotification(to: running.simulator.register(topic: running.topic), APS(alert: "Hello"))
+        let notification = PushNotification(to: running.register(), APS(alert: "Hello"))
         await #expect(throws: Interruption.self) { try await running.simulator.withOutage { throw Interruption() } }
         try await PushClient.withClient(running.binaryConfiguration) { client in
             #expect(await client.send(notification) == .accepted)
@@ -82,7 +82,7 @@ import Testing
 
     @Test(.runningSimulator) func `a client with a key is accepted`() async throws {
         let running = try RunningSimulator.current
-        let notification = PushNotification(to: running.simulator.register(topic: running.topic), APS(alert: "Hello"))
+        let notification = PushNotification(to: running.register(), APS(alert: "Hello"))
         for configuration in [running.http2Configuration, running.providerTokenConfiguration] {
             try await PushClient.withClient(configuration) { client in
                 #expect(await client.send(notification) == .accepted)

@@ -48,7 +48,7 @@ import Tracing
 
     @Test func `over the binary protocol a span has protocol, outcome, status and attempts`() async throws {
         let running = try RunningSimulator.current
-        let token = running.simulator.register(topic: running.topic)
+        let token = running.register()
         let known = PushNotification(token: token, payload: "{\"aps\":{}}")
         let spans = try await Self.spans(running.binaryConfiguration, [known, try Self.unknown()])
         try #require(spans.count == 2)
@@ -92,7 +92,7 @@ import Tracing
 
     @Test func `an array is one span with the number of each outcome`() async throws {
         let running = try RunningSimulator.current
-        let token = running.simulator.register(topic: running.topic)
+        let token = running.register()
         let known = PushNotification(token: token, payload: "{\"aps\":{}}")
         let spans = try await Self.spans(
             running.binaryConfiguration,

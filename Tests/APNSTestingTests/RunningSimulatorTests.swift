@@ -13,7 +13,7 @@ import Testing
 
     @Test(.timeLimit(.minutes(1)), .runningSimulator) func `a wait for too many ends with the counts`() async throws {
         let running = try RunningSimulator.current
-        let token = running.simulator.register(topic: running.topic)
+        let token = running.register()
         let client = try PushClient(running.binaryConfiguration)
         async let run: Void = client.run()
         #expect(await client.send(PushNotification(token: token, payload: "{\"aps\":{}}")) == .accepted)

@@ -89,7 +89,7 @@ import Testing
     private func call(_ running: RunningSimulator, port: Int) async throws {
         var isGone = false
         while !isGone {
-            let token = running.simulator.register(topic: running.topic)
+            let token = running.register()
             let status = try await Self.post(token, port: port)
             self.record.change { $0.statuses.updateValue(status, forKey: token) }
             isGone = status == nil

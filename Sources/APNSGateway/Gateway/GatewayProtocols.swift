@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSProvider
 public import APNSServer
 public import APNSWire
 
@@ -51,6 +52,14 @@ public protocol GatewayUpstream: Sendable {
     ///   - provider: the provider that sent it.
     /// - Returns: the outcome of this attempt: `unsent` if it was not delivered, `indeterminate` if that is unknown.
     func deliver(_ notification: PushNotification, from provider: GatewayProvider) async -> DeliveryOutcome
+}
+
+/// A client is an upstream: what it returns is the outcome of the attempt.
+extension PushClient: GatewayUpstream {
+    /// Sends a notification, and waits for its outcome.
+    public func deliver(_ notification: PushNotification, from provider: GatewayProvider) async -> DeliveryOutcome {
+        await self.send(notification)
+    }
 }
 
 /// Stores what a gateway has to know after a restart: rows of a key and a value, both short texts.

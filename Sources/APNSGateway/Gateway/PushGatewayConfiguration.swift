@@ -43,9 +43,15 @@ public struct PushGatewayConfiguration: Sendable {
     /// - Parameters:
     ///   - identity: the gateway's certificate and key.
     ///   - clientTrust: the authorities that a provider's certificate must chain to.
-    public init(identity: TLSIdentity, clientTrust: TLSTrust) {
-        self.listener = BinaryListenerConfiguration(identity: identity, clientTrust: clientTrust)
-        self.feedback = FeedbackListenerConfiguration(identity: identity, clientTrust: clientTrust)
+    ///   - port: the port for notifications; by default 2195, and a free one with 0.
+    ///   - feedbackPort: the port for dead tokens; by default 2196, and a free one with 0.
+    public init(identity: TLSIdentity, clientTrust: TLSTrust, port: Int = 2195, feedbackPort: Int = 2196) {
+        var listener = BinaryListenerConfiguration(identity: identity, clientTrust: clientTrust)
+        listener.listener.port = port
+        self.listener = listener
+        var feedback = FeedbackListenerConfiguration(identity: identity, clientTrust: clientTrust)
+        feedback.listener.port = feedbackPort
+        self.feedback = feedback
     }
 }
 

@@ -137,6 +137,16 @@ public struct APS: Hashable, Sendable {
         self.init(alert: alert.map { Alert($0) }, badge: badge, sound: sound)
     }
 
+    /// Creates an `aps` object for a Live Activity.
+    ///
+    /// - Parameters:
+    ///   - liveActivity: what happens to the activity, and its content.
+    ///   - alert: the text to show with the change; none by default.
+    public init(liveActivity: LiveActivity, alert: Alert? = nil) {
+        self.init(alert: alert)
+        self.liveActivity = liveActivity
+    }
+
     private mutating func moveSound() {
         guard let sound = self.alert?.sound else { return }
         self.alert?.sound = nil

@@ -111,6 +111,34 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
         try TLSHandler(context, role: .server, serverName: nil)
     }
 
+    /// Creates the handler of a client, with a context of its own.
+    ///
+    /// For many connections, create one ``TLSContext``: it loads the certificates once, and its sessions can be resumed.
+    ///
+    /// - Parameters:
+    ///   - configuration: A client's configuration.
+    ///   - serverName: The host name or IP address that the certificate must contain; host names are also sent (SNI).
+    ///     `nil` only if the host name is not verified.
+    /// - Returns: The handler.
+    /// - Throws: ``TLSError`` if the configuration or the name cannot be used.
+    public static func client(
+        _ configuration: TLSConfiguration,
+        serverName: String?
+    ) throws(TLSError) -> TLSHandler {
+        try .client(try TLSContext(configuration), serverName: serverName)
+    }
+
+    /// Creates the handler of a server, with a context of its own.
+    ///
+    /// For many connections, create one ``TLSContext``.
+    ///
+    /// - Parameter configuration: A server's configuration.
+    /// - Returns: The handler.
+    /// - Throws: ``TLSError`` if the configuration cannot be used.
+    public static func server(_ configuration: TLSConfiguration) throws(TLSError) -> TLSHandler {
+        try .server(try TLSContext(configuration))
+    }
+
     private init(_ context: TLSContext, role: TLSConfiguration.Role, serverName: String?) throws(TLSError) {
         guard context.configuration.role == role else {
             throw .configurationUnusable(detail: "the context is for the other end")

@@ -92,7 +92,7 @@ enum PushGatewayFixture {
     }
 
     static func gateway(
-        _ upstream: Upstream = Upstream(),
+        _ upstream: any GatewayUpstream = Upstream(),
         admission: Admission = Admission(),
         store: any GatewayStore = Rows(),
         logger: Logger = .current,
@@ -100,10 +100,10 @@ enum PushGatewayFixture {
     ) throws -> PushGateway {
         var configuration = PushGatewayConfiguration(
             identity: try ListenerFixture.gateway.get().identity,
-            clientTrust: .pem(try ListenerFixture.authority.get().certificatePEM)
+            clientTrust: .pem(try ListenerFixture.authority.get().certificatePEM),
+            port: 0,
+            feedbackPort: 0
         )
-        configuration.listener.port = 0
-        configuration.feedback?.port = 0
         configuration.feedback?.closingPause = .milliseconds(10)
         configuration.retries.backoff.first = .milliseconds(10)
         change(&configuration)

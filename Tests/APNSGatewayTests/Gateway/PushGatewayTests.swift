@@ -30,6 +30,30 @@ import Testing
         #expect(first.payloadText == #"{"aps":{"alert":"number 1"}}"#)
     }
 
+    @Test func `a client is an upstream`() async throws {
+        let authority = try CertificateAuthority()
+        var simulated = try SimulatorConfiguration(tls: authority.makeServerTLS())
+        simulated.acceptsUnknownTokens = true
+        try await Simulator.withRunning(simulated) { simulator in
+            let configuration = PushClientConfiguration.binary(
+                host: "localhost",
+                port: simulator.gatewayPort,
+                identity: try authority.issueClient(topic: Fixture.topic).identity,
+                trust: authority.trust
+            )
+            try await PushClient.withClient(configuration) { client in
+                try await Own.gateway(client).withRunning { gateway in
+                    try await Own.connect(try await gateway.port) {
+                        try await $0.send(try Fixture.frames(1...5))
+                        try await $0.send(try Fixture.probe(6))
+                        #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 6))
+                    }
+                }
+            }
+            #expect(simulator.receivedNotifications.count == 5)
+        }
+    }
+
     @Test func `what was delivered after a rejected notification is not delivered again, even after a restart`()
         async throws
     {

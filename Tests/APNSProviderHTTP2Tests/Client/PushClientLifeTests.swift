@@ -277,11 +277,11 @@ struct PushClientLifeTests {
     @Test func `a service that is silent after the handshake is given up`() async throws {
         var tls = TLSConfiguration.server(identity: try PushFixture.server.get().identity)
         tls.applicationProtocols = ["h2"]
-        let context = try TLSContext(tls)
+        let configured = tls
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(try TLSHandler.server(context))
+                    try channel.pipeline.syncOperations.addHandler(try TLSHandler.server(configured))
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()

@@ -22,7 +22,7 @@ import Testing
             .bind(to: try SocketAddress(ipAddress: address, port: 0))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    let handler = try TLSHandler.client(try TLSContext(tls), serverName: "localhost")
+                    let handler = try TLSHandler.client(tls, serverName: "localhost")
                     try channel.pipeline.syncOperations.addHandlers(handler, HandshakeRecorder(shaken))
                 }
             }
