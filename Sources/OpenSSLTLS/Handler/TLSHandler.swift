@@ -113,7 +113,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Creates the handler of a client, with a context of its own.
     ///
-    /// For many connections, create one ``TLSContext``: it loads the certificates once, and its sessions can be resumed.
+    /// For many connections, create one ``TLSContext``: it loads the certificates once, and resumes its sessions.
     ///
     /// - Parameters:
     ///   - configuration: A client's configuration.
