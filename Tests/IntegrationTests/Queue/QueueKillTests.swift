@@ -36,6 +36,38 @@ import Testing
         }
     }
 
+    @Test func `with at-most-once, what a killed worker may have sent is indeterminate`() async throws {
+        let (scene, count) = (try SendScene(), 600)
+        let path = try scene.write("batch.jsonl", (1...count).map { SendScene.line($0) }.joined())
+        try await QueueScene.with(scene) { queue in
+            #expect(try await queue.load(path, ["--chunk", "20"]).ending.code == 0)
+            let pace = Fault(at: .always, .delay(.milliseconds(100)))
+            try await SendScene.withGateway(deviceCount: count, faults: [pace]) { simulator in
+                let options = ["--lease", "2s", "--delivery", "at-most-once"]
+                let first = try Child(queue.worker(simulator.http2Port, "http2", results: "first.jsonl", options))
+                try await eventually("a chunk is proved, and another one is being sent") {
+                    let states = "SELECT count(*) FROM apns_queue.chunk_state WHERE"
+                    let provedCount = try await queue.number("\(states) proved > 0;")
+                    let sentCount = try await queue.number("\(states) written > proved;")
+                    return provedCount > 0 && sentCount > 0 || first.hasEnded
+                }
+                first.send(SIGKILL)
+                _ = try await first.end()
+                let run = try await scene.run(queue.worker(simulator.http2Port, "http2", results: "r.jsonl", options))
+                #expect(run.ending.code == 75, "\(run)")
+                let held = try await queue.exceptions()
+                #expect(held.allSatisfy { $0.outcome == "indeterminate" && !$0.isDuplicate })
+                #expect((1...8 * 20).contains(held.count), "\(held.count)")
+                let lines = Set(held.map(\.line))
+                for line in 1...count {
+                    let arrivalCount = try simulator.count(line)
+                    #expect(arrivalCount == 1 || arrivalCount == 0 && lines.contains(line), "line \(line)")
+                }
+            }
+            #expect(try await queue.run("verify").ending.code == 0)
+        }
+    }
+
     /// Runs workers, of which one is killed, and one is stopped until all others are done.
     private static func kill(_ queue: QueueScene, _ port: Int, _ transport: String) async throws {
         func start(_ name: String) throws -> Child {
