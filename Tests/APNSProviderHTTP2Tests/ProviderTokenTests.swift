@@ -81,6 +81,37 @@ struct ProviderTokenTests {
         #expect(schedule.step(at: Self.noon - 60) == .keep)
     }
 
+    @Test func `hosts that start at different times date their tokens alike`() {
+        for start in stride(from: Self.noon, to: Self.noon + 3000, by: 7) {
+            var (schedule, other) = (ProviderTokenSchedule(phase: 700), ProviderTokenSchedule(phase: 700))
+            let first = schedule.step(at: Self.noon)
+            #expect(first == .renew(issuedAt: 1_749_999_700))
+            for time in stride(from: start, to: start + 20_000, by: 11) { _ = other.step(at: time) }
+            for time in stride(from: Self.noon + 1, to: start + 20_000, by: 11) { _ = schedule.step(at: time) }
+            (_, _) = (schedule.step(at: start + 20_000), other.step(at: start + 20_000))
+            #expect(schedule.issuedAt == other.issuedAt, "start \(start)")
+        }
+    }
+
+    @Test(arguments: 0..<TestEffort.count(20, long: 500) as Range<UInt64>)
+    func `no token is too old, and none is dated too soon after another one`(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        var schedule = ProviderTokenSchedule(phase: .random(in: 0..<3000, using: &random))
+        var (time, dates) = (Self.noon, [Int64]())
+        for _ in 0..<5000 {
+            time += .random(in: 0..<100, using: &random)
+            if Int.random(in: 0..<300, using: &random) == 0, let issuedAt = schedule.issuedAt {
+                _ = schedule.expired(issuedAt: issuedAt, at: time)
+            }
+            if case .renew(let issuedAt) = schedule.step(at: time) { dates.append(issuedAt) }
+            let age = time - (schedule.issuedAt ?? 0)
+            #expect((0..<ProviderTokenSchedule.ageMax).contains(age), "seed \(seed)")
+        }
+        for (date, next) in zip(dates, dates.dropFirst()) {
+            #expect(next - date >= ProviderTokenSchedule.renewalIntervalMin, "seed \(seed)")
+        }
+    }
+
     private func key() throws -> ProviderTokenKey { try PushFixture.key() }
 
     private func validator(_ change: (inout HTTP2ListenerConfiguration) -> Void = { _ in }) throws

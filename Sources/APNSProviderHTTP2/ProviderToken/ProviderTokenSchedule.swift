@@ -24,12 +24,19 @@ struct ProviderTokenSchedule: Equatable {
     /// The minimum time between two renewals, in seconds.
     static let renewalIntervalMin: Int64 = 20 * 60
 
+    /// The time at which one of the fixed periods of ``renewalAge`` begins, to which tokens are dated; `nil` to date
+    /// each to its renewal.
+    ///
+    /// All hosts with the same key have the same periods, so they renew at the same times, also after a restart.
+    private let phase: Int64?
     private(set) var issuedAt: Int64?
     private var lastRenewal: Int64?
     private var previous: Int64?
     /// A newer token, which the service refused because of its early renewal; it is valid after the older one expired.
     private var refused: Int64?
     private var isStale = false
+
+    init(phase: Int64? = nil) { self.phase = phase }
 
     /// The step for a request at a time.
     mutating func step(at now: Int64) -> Step {
@@ -49,12 +56,24 @@ struct ProviderTokenSchedule: Equatable {
     }
 
     private mutating func renew(at now: Int64) -> Step {
+        let time = self.periodStart(at: now) ?? now
         self.previous = self.issuedAt
-        self.issuedAt = now
-        self.lastRenewal = now
+        self.issuedAt = time
+        self.lastRenewal = time
         self.refused = nil
         self.isStale = false
-        return .renew(issuedAt: now)
+        return .renew(issuedAt: time)
+    }
+
+    /// The beginning of the period; `nil` if a token has to be newer, or would be dated too soon after another one.
+    private func periodStart(at now: Int64) -> Int64? {
+        guard let phase, !self.isStale else { return nil }
+        let age = (now % Self.renewalAge - phase) % Self.renewalAge
+        // A clock may have any time.
+        let (start, isOver) = now.subtractingReportingOverflow(age < 0 ? age + Self.renewalAge : age)
+        guard !isOver else { return nil }
+        guard let lastRenewal else { return start }
+        return start - lastRenewal >= Self.renewalIntervalMin ? start : nil
     }
 
     /// The service refused a token with TooManyProviderTokenUpdates.

@@ -8,7 +8,8 @@ import OpenSSLTLS
 /// The provider token of a key, renewed when necessary.
 ///
 /// The service refuses tokens of a key that are renewed in less than 20 minutes, so all clients of a process that sign
-/// with the same key should share one source.
+/// with the same key should share one source. Tokens are dated to the beginning of fixed periods of 50 minutes, which
+/// depend on the key, so processes and hosts with the same key and a correct clock renew at the same times.
 ///
 /// - SeeAlso: "Establishing a token-based connection to APNs".
 public final class ProviderTokenSource: Sendable {
@@ -19,7 +20,7 @@ public final class ProviderTokenSource: Sendable {
     }
 
     private struct State {
-        var schedule = ProviderTokenSchedule()
+        var schedule: ProviderTokenSchedule
         var current: Current?
         var previous: Current?
         var refused: Current?
@@ -29,7 +30,7 @@ public final class ProviderTokenSource: Sendable {
     public let key: ProviderTokenKey
 
     private let now: @Sendable () -> Int64
-    private let state = NIOLockedValueBox(State())
+    private let state: NIOLockedValueBox<State>
 
     /// Creates a source without a token.
     ///
@@ -44,6 +45,12 @@ public final class ProviderTokenSource: Sendable {
     package init(key: ProviderTokenKey, seconds: @escaping @Sendable () -> Int64) {
         self.key = key
         self.now = seconds
+        self.state = NIOLockedValueBox(State(schedule: ProviderTokenSchedule(phase: Self.phase(of: key.keyID))))
+    }
+
+    /// When the periods of a key begin; different keys have different times.
+    private static func phase(of keyID: String) -> Int64 {
+        keyID.utf8.reduce(0) { ($0 * 31 + Int64($1)) % ProviderTokenSchedule.renewalAge }
     }
 
     /// Creates a source without a token, with the key of a .p8 file.
@@ -78,8 +85,9 @@ public final class ProviderTokenSource: Sendable {
             state.current = refused
             state.refused = nil
             return refused
-        default:
-            let made = Current(authorization: "bearer \(try self.key.token(issuedAt: now))", issuedAt: now)
+        case (let step, _, _):
+            let time = if case .renew(let issuedAt) = step { issuedAt } else { now }
+            let made = Current(authorization: "bearer \(try self.key.token(issuedAt: time))", issuedAt: time)
             (state.previous, state.current, state.refused) = (state.current, made, nil)
             return made
         }
