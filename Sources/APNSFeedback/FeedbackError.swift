@@ -26,6 +26,8 @@ public enum FeedbackError: Error {
     case newerSpool(path: String, version: Int)
     /// Another drain on this machine uses the same service and certificate; its process ID if known.
     case held(Endpoint, holder: Int32?)
+    /// Another host of the fleet has the lease of the list; its name if known.
+    case heldElsewhere(Endpoint, host: String?)
     /// This number of bytes was read and could neither be spooled nor delivered.
     case lost(byteCount: Int, underlying: any Error)
     /// The certificate contains no topic, and none was given.
@@ -75,6 +77,9 @@ extension FeedbackError: CustomStringConvertible {
         case .held(let endpoint, let holder):
             "\(holder.map { "process \($0)" } ?? "another process") is reading \(endpoint) with this certificate; run "
                 + "again when it has ended, because two readers would share the list between them"
+        case .heldElsewhere(let endpoint, let host):
+            "\(host ?? "another host") is reading \(endpoint) with this certificate, or was stopped while it did; run "
+                + "again later, because two readers would share the list between them"
         case .lost(let byteCount, let error):
             "\(byteCount) bytes that were read are lost, because they could not be written to the spool: \(error)"
         case .topicMissing: "the certificate names no topic; give the app's topic"
@@ -111,6 +116,7 @@ extension FeedbackError: Hashable {
         case (.spool(let left), .spool(let right)): left == right
         case (.newerSpool(let left, let one), .newerSpool(let right, let other)): left == right && one == other
         case (.held(let left, let one), .held(let right, let other)): left == right && one == other
+        case (.heldElsewhere(let left, let one), .heldElsewhere(let right, let other)): left == right && one == other
         case (.topicForeign(let left, let one), .topicForeign(let right, let other)): left == right && one == other
         case (.topicUnusable(let left), .topicUnusable(let right)): left == right
         case (.topicMissing, .topicMissing), (.stopped, .stopped): true

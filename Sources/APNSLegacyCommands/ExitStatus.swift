@@ -277,7 +277,7 @@ extension FeedbackError: CommandError {
         case .lost: .ioError
         case .newerSpool: .dataError
         case .topicMissing, .topicForeign, .topicUnusable: .configuration
-        case .held, .stopped: .tryAgain
+        case .held, .heldElsewhere, .stopped: .tryAgain
         }
     }
 
@@ -285,7 +285,7 @@ extension FeedbackError: CommandError {
         let endpoint: Endpoint? =
             switch self {
             case .unavailable(let endpoint, _), .notPermitted(let endpoint, _), .refused(let endpoint),
-                .held(let endpoint, _):
+                .held(let endpoint, _), .heldElsewhere(let endpoint, _):
                 endpoint
             default: nil
             }

@@ -130,7 +130,14 @@ public struct FeedbackClient: Sendable {
                 try DrainLock.acquire($0.certificate.fingerprint, self.configuration.endpoint)
             }
             defer { withExtendedLifetime(drainLock) {} }
-            try await self.read(&report, consumer)
+            let lease = try await self.acquireLease()
+            do {
+                try await self.read(&report, consumer, lease)
+            } catch {
+                await self.release(lease)
+                throw error
+            }
+            await self.release(lease)
         } catch {
             report.failure = FeedbackError(error, self.configuration.endpoint)
         }
@@ -142,6 +149,41 @@ public struct FeedbackClient: Sendable {
             ]
         )
         return report
+    }
+
+    /// Acquires the lease of the list; `nil` if only this host reads it.
+    private func acquireLease() async throws -> FeedbackLease? {
+        guard let acquire = self.configuration.lease, let certificate = self.configuration.tls.identity?.certificate
+        else {
+            return nil
+        }
+        let (fingerprint, configuration) = (certificate.fingerprint, self.configuration)
+        return try await self.threads.run {
+            try acquire(fingerprint, configuration.endpoint, configuration.leaseDuration)
+        }
+    }
+
+    /// Renews the lease immediately before a connection is opened.
+    ///
+    /// Returns until when it may be opened.
+    private func fence(_ lease: FeedbackLease?) async throws -> OpeningFence? {
+        guard let lease else { return nil }
+        let start = ContinuousClock.now
+        let (duration, endpoint) = (self.configuration.leaseDuration, self.configuration.endpoint)
+        try await self.threads.run { try lease.renew(duration) }
+        return OpeningFence(endpoint, end: start + self.configuration.connectTimeout)
+    }
+
+    private func release(_ lease: FeedbackLease?) async {
+        guard let lease else { return }
+        do {
+            try await self.threads.run { try lease.release() }
+        } catch {
+            self.logger.warning(
+                "lease of the feedback not released; it ends by itself",
+                metadata: [LogKey.topic: "\(self.configuration.scope.topic)", LogKey.failure: "\(error)"]
+            )
+        }
     }
 
     /// Logs what is unusual, since the report may be ignored.
@@ -170,7 +212,7 @@ public struct FeedbackClient: Sendable {
         report.add(result)
     }
 
-    private func read(_ report: inout FeedbackReport, _ consumer: PageConsumer) async throws {
+    private func read(_ report: inout FeedbackReport, _ consumer: PageConsumer, _ lease: FeedbackLease?) async throws {
         let header = SpoolHeader(
             scope: self.configuration.scope,
             host: self.configuration.endpoint.host,
@@ -179,7 +221,7 @@ public struct FeedbackClient: Sendable {
         let receiver = SpoolReceiver(self.spool, header, into: consumer, on: self.threads)
         try await receiver.begin()
         let ending: FeedbackHandler.ConnectionResult
-        do { ending = try await self.connect(receiver) } catch {
+        do { ending = try await self.connect(receiver, self.fence(lease)) } catch {
             try? await receiver.finish(isEnded: false)
             throw error
         }
@@ -216,7 +258,10 @@ public struct FeedbackClient: Sendable {
     private static let receiveBufferByteCount = 64 * 1024
 
     /// Connects and reads the whole list.
-    private func connect(_ receiver: SpoolReceiver) async throws -> FeedbackHandler.ConnectionResult {
+    private func connect(
+        _ receiver: SpoolReceiver,
+        _ fence: OpeningFence?
+    ) async throws -> FeedbackHandler.ConnectionResult {
         let opener = try ConnectionOpener(
             endpoint: self.configuration.endpoint,
             role: .feedbackService,
@@ -242,6 +287,8 @@ public struct FeedbackClient: Sendable {
                     try channel.syncOptions?.setOption(.recvAllocator, value: allocator)
                 },
                 finish: { channel, tls in
+                    // The service may send its list, and forget it, from the handshake on.
+                    try fence?.check()
                     try channel.pipeline.syncOperations.addHandlers(RawCloseHandler(), tls, bound.value)
                 }
             )

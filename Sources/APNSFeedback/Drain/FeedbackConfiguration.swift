@@ -40,6 +40,17 @@ public struct FeedbackConfiguration: Sendable {
     /// Called with the number of bytes of each read, on an event loop; by default not set.
     package var onRead: (@Sendable (Int) -> Void)?
 
+    /// Acquires the lease of the list, if several hosts may read it; by default not set.
+    package var lease: FeedbackLease.Acquisition?
+
+    /// How long a lease lasts: longer than reading can take, from the renewal until the connection is closed.
+    var leaseDuration: Duration {
+        self.connectTimeout + self.tls.handshakeTimeout + self.readTimeout + Self.leaseMargin
+    }
+
+    /// How long before the end of a lease no connection is opened any more, and more.
+    private static let leaseMargin = Duration.seconds(60)
+
     /// The default of ``byteCountMax``.
     public static let byteCountMaxDefault: UInt64 = 268_435_456
 

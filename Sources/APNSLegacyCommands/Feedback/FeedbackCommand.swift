@@ -111,8 +111,8 @@ struct FeedbackCommand: ConsoleCommand, Sendable {
         }
         guard self.spool != nil || !PurgeList.isAddress(self.purgeList) else {
             throw ValidationError(
-                "--purge-list is in a database; add --spool FOLDER, a folder on the disk of this host: until the database "
-                    + "has them, it holds the only copy of the tokens that the service has forgotten"
+                "--purge-list is in a database; add --spool FOLDER, a folder on the disk of this host: until the "
+                    + "database has them, it holds the only copy of the tokens that the service has forgotten"
             )
         }
         guard self.maxBytes > 0 else { throw ValidationError("--max-bytes must be above 0") }

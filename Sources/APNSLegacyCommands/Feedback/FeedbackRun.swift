@@ -4,6 +4,7 @@ import APNSFeedback
 import APNSWire
 import Batch
 import Dispatch
+import Glibc
 import Logging
 import NIOConcurrencyHelpers
 import TokenStore
@@ -58,7 +59,11 @@ struct FeedbackRun {
         // Closed here to leave a single file, although other tasks may keep the object a moment longer.
         defer { list.close() }
         let spool = self.command.spool ?? self.command.purgeList + ".spool"
-        let clients = try configurations.map { try FeedbackClient($0, spool: spool, logger: self.logger) }
+        let clients = try configurations.map { configuration in
+            var configuration = configuration
+            configuration.lease = PurgeList.isAddress(list.path) ? Self.lease(in: list) : nil
+            return try FeedbackClient(configuration, spool: spool, logger: self.logger)
+        }
         let printer = try self.command.output.map { try FeedbackPrinter($0, self.console) }
         var onPage: (@Sendable (PurgeListSink.Entries) throws -> Void)?
         if let printer { onPage = { try printer.print($0) } }
@@ -74,6 +79,35 @@ struct FeedbackRun {
         // A header is written even without entries.
         try printer?.flush()
         return worst.worse(status)
+    }
+
+    private static var hostName: String {
+        var name = [CChar](repeating: 0, count: Int(HOST_NAME_MAX) + 1)
+        guard unsafe gethostname(&name, name.count - 1) == 0 else { return "an unnamed host" }
+        return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    /// How hosts with a shared list agree on who reads a list of the service.
+    private static func lease(in list: PurgeList) -> FeedbackLease.Acquisition {
+        let holder = "\(Self.hostName), process \(getpid())"
+        return { fingerprint, endpoint, duration in
+            let name = "\(fingerprint) \(endpoint.host.lowercased()):\(endpoint.port)"
+            switch try list.acquireLease(of: name, for: duration, holder: holder) {
+            case .acquired(let lease):
+                return FeedbackLease { duration in
+                    guard try list.renew(lease, for: duration) else {
+                        throw FeedbackError.heldElsewhere(endpoint, host: nil)
+                    }
+                } release: {
+                    _ = try list.renew(lease, for: .zero)
+                }
+            case .held(let host): throw FeedbackError.heldElsewhere(endpoint, host: host)
+            case nil:
+                return FeedbackLease { _ in
+                } release: {
+                }
+            }
+        }
     }
 
     private func poll(_ clients: [FeedbackClient], _ sink: PurgeListSink) async throws -> ExitStatus {

@@ -18,6 +18,9 @@ struct PurgeExportCommand: ConsoleCommand {
             newest failure and of the first report in seconds since 1970, and source; purge import reads both. SQL \
             creates a table for SQLite, PostgreSQL or MySQL.
 
+            With --consumer, an application gets each change of a shared list: after an export that failed, the next \
+            one repeats it, and a change that is recorded late is not left out. Removed entries are not written.
+
             \(ExitStatus.list([:], .success, .dataError, .noInput, .cannotCreate, .ioError, .tryAgain, .notPermitted))
             """
     )
@@ -34,6 +37,14 @@ struct PurgeExportCommand: ConsoleCommand {
     @Option(help: .value("name", "The name of the SQL table."))
     var table = "purge_list"
 
+    @Option(
+        help: .value(
+            "name",
+            "Write only what was recorded since the last export with this name, of a list in a PostgreSQL database."
+        )
+    )
+    var consumer: String?
+
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
@@ -42,6 +53,16 @@ struct PurgeExportCommand: ConsoleCommand {
             throw ValidationError(
                 "invalid --table; expected letters, digits and _, such as purge_list or schema.purge_list"
             )
+        }
+        if self.consumer != nil {
+            guard PurgeList.isAddress(self.file.purgeList) else {
+                throw ValidationError("--consumer works with a purge list in a PostgreSQL database only")
+            }
+            guard self.selection.query == PurgeQuery() else {
+                throw ValidationError(
+                    "--consumer excludes options that select entries, because the others would not be written later"
+                )
+            }
         }
         if self.format != .jsonLines, self.output == "-", self.reporting.summary == .json {
             throw ValidationError(
@@ -59,11 +80,19 @@ struct PurgeExportCommand: ConsoleCommand {
         let file = try environment.console.create(self.output)
         var output = PurgeOutput(file, PurgeExport(self.format, table: self.table))
         var count = 0
-        try list.entries(matching: self.selection.query) { entry in
+        func append(_ entry: PurgeEntry) throws {
             count += 1
             try output.append(entry)
         }
-        try output.finish()
+        if let consumer = self.consumer {
+            try list.changes(for: consumer, body: append) {
+                try output.finish()
+                if self.output != "-" { try file.synchronize() }
+            }
+        } else {
+            try list.entries(matching: self.selection.query, body: append)
+            try output.finish()
+        }
         environment.summary.set("entries", count)
         return .success
     }

@@ -67,6 +67,10 @@ enum PostgreSQLPurgeSchema {
                 registered_at bigint NOT NULL,
                 PRIMARY KEY (scope, token)
             );
+            CREATE TABLE apns_purge_consumer (name text PRIMARY KEY, mark xid8 NOT NULL);
+            CREATE TABLE apns_feedback_lease (
+                name text PRIMARY KEY, epoch bigint NOT NULL, holder text NOT NULL, ends_at timestamptz NOT NULL
+            );
             INSERT INTO apns_purge_list VALUES (1, \(self.version))
             """
         )

@@ -32,7 +32,8 @@ final class PostgreSQLPurgeStorage: PurgeStorage {
     private static let beginReading =
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0"
     private static let beginWriting =
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = \(Int(PurgeList.busyTimeout / .milliseconds(1)))"
+        "BEGIN ISOLATION LEVEL READ COMMITTED; "
+        + "SET LOCAL lock_timeout = \(Int(PurgeList.busyTimeout / .milliseconds(1)))"
 
     /// Runs a transaction on a free connection, or on a new one.
     private func transaction<Value>(
@@ -171,6 +172,101 @@ final class PostgreSQLPurgeStorage: PurgeStorage {
             _ = try connection.query("DELETE FROM apns_registered_token WHERE registered_at < $1::bigint", ["\(time)"])
             let sql = "DELETE FROM apns_dead_token WHERE failed_at < $1::bigint"
             return try connection.query(sql, ["\(time)"]).changedCount
+        }
+    }
+
+    // MARK: Consumers
+
+    /// The transactions before this one have ended.
+    private static let ended = "pg_snapshot_xmin(pg_current_snapshot())"
+    private static let portionRowCount = 10_000
+
+    func changes(for consumer: String, _ body: (PurgeEntry) throws -> Void) throws -> PurgeMark? {
+        try self.transaction(Self.beginReading) { connection in
+            // After the database was moved to another server, marks and rows may be of transactions that do not exist
+            // there yet. Then a mark does not count, and such rows are passed each time.
+            let mark = try connection.query(
+                """
+                SELECT \(Self.ended)::text, coalesce((SELECT mark FROM apns_purge_consumer
+                    WHERE name = $1 AND mark <= \(Self.ended)), '0')::text
+                """,
+                [consumer]
+            )
+            let end = mark.text(0, 0) ?? "0"
+            _ = try connection.query(
+                """
+                DECLARE changes NO SCROLL CURSOR FOR
+                SELECT d.token, d.failed_at, d.first_seen, d.source, s.topic, s.environment, n.name
+                FROM apns_dead_token AS d JOIN apns_purge_scope AS s ON s.id = d.scope
+                    JOIN apns_purge_source AS n ON n.id = d.source
+                WHERE d.changed_in >= $1::xid8 AND d.changed_in < $2::xid8
+                    OR d.changed_in >= pg_snapshot_xmax(pg_current_snapshot())
+                """,
+                [mark.text(0, 1), end]
+            )
+            while true {
+                let rows = try connection.query("FETCH \(Self.portionRowCount) FROM changes")
+                guard rows.count > 0 else { return PurgeMark(transaction: end) }
+                for row in 0..<rows.count {
+                    guard let environment = rows.text(row, 5).flatMap(PushEnvironment.init(rawValue:)) else {
+                        throw connection.damage(.kind)
+                    }
+                    try body(
+                        PurgeEntry(
+                            topic: rows.text(row, 4) ?? "",
+                            environment: environment,
+                            token: unsafe Array(rows.bytes(row, 0)),
+                            failedAt: rows.integer(row, 1),
+                            firstSeen: rows.integer(row, 2),
+                            source: rows.text(row, 6) ?? ""
+                        )
+                    )
+                }
+            }
+        }
+    }
+
+    func advance(_ consumer: String, to mark: PurgeMark) throws {
+        try self.transaction(Self.beginWriting) { connection in
+            let sql = """
+                INSERT INTO apns_purge_consumer (name, mark) VALUES ($1, $2::xid8)
+                ON CONFLICT (name) DO UPDATE SET mark = EXCLUDED.mark
+                """
+            _ = try connection.query(sql, [consumer, mark.transaction])
+        }
+    }
+
+    // MARK: Leases
+
+    func acquireLease(of name: String, for duration: Duration, holder: String) throws -> PurgeLease.Acquisition? {
+        try self.transaction(Self.beginWriting) { connection in
+            let rows = try connection.query(
+                """
+                INSERT INTO apns_feedback_lease AS l (name, epoch, holder, ends_at)
+                VALUES ($1, 1, $2, clock_timestamp() + make_interval(secs => $3::double precision))
+                ON CONFLICT (name) DO UPDATE
+                    SET epoch = l.epoch + 1, holder = EXCLUDED.holder, ends_at = EXCLUDED.ends_at
+                    WHERE l.ends_at <= clock_timestamp()
+                RETURNING epoch
+                """,
+                [name, holder, "\(duration / .seconds(1))"]
+            )
+            if rows.count > 0 { return .acquired(PurgeLease(name: name, epoch: rows.integer(0, 0))) }
+            let found = try connection.query("SELECT holder FROM apns_feedback_lease WHERE name = $1", [name])
+            return .held(by: found.count > 0 ? found.text(0, 0) ?? "?" : "?")
+        }
+    }
+
+    func renew(_ lease: PurgeLease, for duration: Duration) throws -> Bool {
+        try self.transaction(Self.beginWriting) { connection in
+            let rows = try connection.query(
+                """
+                UPDATE apns_feedback_lease SET ends_at = clock_timestamp() + make_interval(secs => $3::double precision)
+                WHERE name = $1 AND epoch = $2::bigint
+                """,
+                [lease.name, "\(lease.epoch)", "\(duration / .seconds(1))"]
+            )
+            return rows.changedCount > 0
         }
     }
 

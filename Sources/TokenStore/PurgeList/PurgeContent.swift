@@ -17,7 +17,8 @@ protocol PurgeRowReader {
     /// Reads the row of a token.
     func find(_ token: UnsafeRawBufferPointer, in scope: PurgeScope) throws -> PurgeRow?
 
-    /// Calls `body` with the tokens of a scope after another one, in the order of their bytes, until it returns `false`.
+    /// Calls `body` with the tokens of a scope after another one, in the order of their bytes, until it returns
+    /// `false`.
     func forEach(
         in scope: PurgeScope,
         after first: [UInt8],
@@ -63,6 +64,15 @@ protocol PurgeStorage: Sendable {
 
     /// What cannot be verified, for a user.
     func warning() throws -> String?
+
+    /// Reads what was recorded since the last mark of a consumer; `nil` for a list in a file, which has no marks.
+    func changes(for consumer: String, _ body: (PurgeEntry) throws -> Void) throws -> PurgeMark?
+
+    func advance(_ consumer: String, to mark: PurgeMark) throws
+
+    func acquireLease(of name: String, for duration: Duration, holder: String) throws -> PurgeLease.Acquisition?
+
+    func renew(_ lease: PurgeLease, for duration: Duration) throws -> Bool
 
     func close()
 }

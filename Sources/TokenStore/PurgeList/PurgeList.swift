@@ -4,8 +4,8 @@ public import APNSWire
 import FileSupport
 import Glibc
 
-/// A durable list of dead tokens: an SQLite file with its write-ahead log, or tables of a PostgreSQL database, which many
-/// hosts share.
+/// A durable list of dead tokens: an SQLite file with its write-ahead log, or tables of a PostgreSQL database, which
+/// many hosts share.
 ///
 /// The key consists of topic, environment and token. Each call is one transaction, which is on the disk when the call
 /// returns. Any number of processes can use one list; readers and the writer do not wait for each other. Calls block,
@@ -16,7 +16,7 @@ import Glibc
 public final class PurgeList: Sendable {
     /// The path of the file, or the address of the database.
     public let path: String
-    private let storage: any PurgeStorage
+    let storage: any PurgeStorage
 
     /// How long a call waits for other writing processes.
     public static let busyTimeout = Duration.seconds(10)
@@ -28,7 +28,8 @@ public final class PurgeList: Sendable {
     /// - Parameters:
     ///   - path: the path of the file, or the address of a PostgreSQL database, such as `postgresql://app@host/app`,
     ///     without a password.
-    ///   - isMade: whether a missing or empty file becomes a new list, and missing tables are created; by default `true`.
+    ///   - isMade: whether a missing or empty file becomes a new list, and missing tables are created; by default
+    ///     `true`.
     /// - Throws: ``PurgeListError``; a file that is not a purge list, or of a newer version, is not changed.
     public init(path: String, isMade: Bool = true) throws {
         self.path = path

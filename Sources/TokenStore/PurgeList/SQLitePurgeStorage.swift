@@ -209,6 +209,17 @@ final class SQLitePurgeStorage: PurgeStorage {
         return expiredCount
     }
 
+    // MARK: Other hosts
+
+    func changes(for consumer: String, _ body: (PurgeEntry) throws -> Void) -> PurgeMark? { nil }
+
+    func advance(_ consumer: String, to mark: PurgeMark) {}
+
+    /// Processes with one file are on one host, and have other locks.
+    func acquireLease(of name: String, for duration: Duration, holder: String) -> PurgeLease.Acquisition? { nil }
+
+    func renew(_ lease: PurgeLease, for duration: Duration) -> Bool { true }
+
     // MARK: Damage
 
     func warning() throws -> String? {

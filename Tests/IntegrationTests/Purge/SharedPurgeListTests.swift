@@ -172,6 +172,57 @@ import Testing
         }
     }
 
+    @Test func `a consumer gets each change once, and none that is committed late is left out`() async throws {
+        try await self.withServer { server in
+            let list = server.address
+            func export(_ consumer: String) async throws -> [String] {
+                let run = try await self.run(["purge", "export"], list, ["--consumer", consumer])
+                #expect(run.code == 0, "\(run.error)")
+                return run.output.split(separator: "\n").map(String.init).sorted()
+            }
+            func record(_ number: Int, failedAt: Int64) throws {
+                let token = ApplyScene.bytes(number)
+                let time = Timestamp(secondsSince1970: failedAt)
+                let entry = PurgeEntry(
+                    topic: ApplyScene.topic,
+                    environment: .production,
+                    token: token,
+                    failedAt: time,
+                    firstSeen: Timestamp(secondsSince1970: 3000),
+                    source: "send"
+                )
+                try PurgeList(path: list).record([entry])
+            }
+            func hexadecimal(_ numbers: Int...) -> [String] { numbers.map(ApplyScene.token).sorted() }
+            try record(1, failedAt: 1000)
+            try record(2, failedAt: 1000)
+            #expect(try await export("a") == hexadecimal(1, 2))
+            #expect(try await export("a").isEmpty)
+            try record(2, failedAt: 2000)
+            try record(1, failedAt: 900)
+            #expect(try await export("a") == hexadecimal(2))
+            #expect(try await export("b") == hexadecimal(1, 2))
+            // A transaction that began before another one commits after it.
+            let gate = self.scene.path("gate")
+            #expect(mkfifo(gate, 0o600) == 0)
+            async let late: String = server.run(
+                """
+                BEGIN; INSERT INTO apns_dead_token (scope, token, failed_at, first_seen, source)
+                    SELECT scope, '\\x\(ApplyScene.token(3))', 1, 1, source FROM apns_dead_token LIMIT 1;
+                \\! head -n 1 \(gate) > \(gate).out
+                COMMIT;
+                """
+            )
+            let isOpen = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction';"
+            try await eventually("the transaction is open") { try await server.run(isOpen) == "1\n" }
+            try record(4, failedAt: 1000)
+            #expect(try await export("a").isEmpty)
+            try FileHandle(forWritingTo: URL(filePath: gate)).write(contentsOf: Data("go\n".utf8))
+            _ = try await late
+            #expect(try await export("a") == hexadecimal(3, 4))
+        }
+    }
+
     @Test func `a table in the database of the list is pruned`() async throws {
         try await self.withServer { server in
             let list = try PurgeList(path: server.address)
