@@ -3,7 +3,6 @@
 import APNSCertificates
 import APNSPayload
 import APNSProvider
-import APNSProviderHTTP2
 import APNSWire
 import Foundation
 import NIOConcurrencyHelpers
@@ -12,6 +11,8 @@ import NIOHTTP2
 import OpenSSLTLS
 import ServiceLifecycle
 import Testing
+
+@testable import APNSProviderHTTP2
 
 /// Goal: channels are managed and broadcasts sent with the requests that Apple documents, and what is reported about
 /// them is true.
@@ -267,6 +268,9 @@ import Testing
     @Test func `a provider token that has expired is renewed, and the request sent again`() async throws {
         let now = NIOLockedValueBox(Int64(1_800_000_000))
         let tokens = try PushFixture.tokens { now.withLockedValue { $0 } }
+        // At the beginning of a period, so that none begins during the test.
+        let start = try tokens.current().issuedAt
+        now.withLockedValue { $0 = start }
         let answers: [RequestRecorder.Answer] = [
             .respond(204), .refuse(403, "ExpiredProviderToken"), .respond(204), .refuse(403, "ExpiredProviderToken"),
         ]
