@@ -268,8 +268,8 @@ final class OpenBatch<ID: Sendable>: Sendable {
         @usableFromInline var end: Result<Void, any Error>?
         @usableFromInline var reader: CheckedContinuation<DeliveryRecord<ID>?, any Error>?
         @usableFromInline var feeder: CheckedContinuation<Void, Never>?
-        /// Receives the outcomes of the notifications, as long as there are any without one.
-        @usableFromInline weak var receiver: RecordsReceiver?
+        /// Receives the outcomes of the notifications.
+        @usableFromInline var receiver: RecordsReceiver?
         /// The identifiers of the row that waits for room.
         @usableFromInline var waiting: (id: ID, apnsID: PushIdentifier?)?
         /// The key of the notification that waits until the client's queue has room.
@@ -405,7 +405,9 @@ final class OpenBatch<ID: Sendable>: Sendable {
     @inlinable
     func submitAll<Rows: AsyncSequence & Sendable>(_ rows: Rows) async -> Ending
     where Rows.Element == (id: ID, notification: PushNotification) {
-        let receiver = RecordsReceiver { self.settle($0, $1) }
+        // Whoever reads the records keeps this. A weak reference to the receiver instead would make each retain of it
+        // slower, and there are some for each notification.
+        let receiver = RecordsReceiver { [weak self] in self?.settle($0, $1) }
         self.state.withLockedValue { $0.receiver = receiver }
         guard !self.readingEnd.isFinished else { return .rows(.success(()), isCancelled: true) }
         do {
