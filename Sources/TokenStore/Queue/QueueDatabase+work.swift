@@ -193,8 +193,9 @@ extension QueueDatabase {
     package func mark(_ account: QueueChunkAccount) throws -> Bool {
         try self.query(
             """
-            UPDATE apns_queue.chunk_state SET written = count
+            UPDATE apns_queue.chunk_state SET written = count FROM (SELECT \(Self.durable)) AS durable (setting)
             WHERE batch = $1::bigint AND no = $2::integer AND epoch = $3::integer AND owner IS NOT NULL
+                AND durable.setting IS NOT NULL
             """,
             [account.key.batch, account.key.number, account.epoch]
         ).changedCount == 1

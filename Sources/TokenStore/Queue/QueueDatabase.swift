@@ -57,7 +57,9 @@ package final class QueueDatabase: @unchecked Sendable {
         try self.run { connection in
             // Less than the time limit of the client, so that a statement is over when it gives up.
             let limit = Int(self.timeout * 4 / 5 / .milliseconds(1))
-            try connection.execute("BEGIN; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = \(limit)")
+            try connection.execute(
+                "BEGIN; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = \(limit); SELECT \(Self.durable)"
+            )
             do {
                 let value = try body(connection)
                 try connection.execute("COMMIT")
@@ -69,6 +71,13 @@ package final class QueueDatabase: @unchecked Sendable {
             }
         }
     }
+
+    /// Makes the commit of a statement's transaction wait for the disk, also if the default of the server is not to:
+    /// after a crash, the queue would not know what may have been sent.
+    static let durable = """
+        set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
+            ELSE current_setting('synchronous_commit') END, true)
+        """
 
     private func translated<Value>(_ body: () throws -> Value) throws -> Value {
         do { return try body() } catch let error as PostgreSQLError {

@@ -46,6 +46,31 @@ import Testing
         }
     }
 
+    @Test func `what is promised by a commit is on the disk, whatever the server's default is`() async throws {
+        let path = try self.scene.write("batch.jsonl", (1...30).map { SendScene.line($0) }.joined())
+        try await QueueScene.with(self.scene) { queue in
+            try await queue.server.run(
+                """
+                ALTER ROLE tests SET synchronous_commit = off;
+                CREATE TABLE seen (setting text);
+                CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
+                    'BEGIN INSERT INTO seen VALUES (current_setting(''synchronous_commit'')); RETURN NULL; END';
+                CREATE CONSTRAINT TRIGGER see AFTER UPDATE ON apns_queue.chunk_state DEFERRABLE INITIALLY DEFERRED
+                    FOR EACH ROW WHEN (NEW.written > OLD.written OR NEW.proved > OLD.proved) EXECUTE FUNCTION see();
+                """
+            )
+            #expect(try await queue.load(path, ["--chunk", "10"]).ending.code == 0)
+            try await SendScene.withGateway(deviceCount: 30) { simulator in
+                let run = try await self.scene.run(
+                    queue.worker(simulator.http2Port, "http2", results: "results.jsonl")
+                )
+                #expect(run.ending.code == 0, "\(run)")
+            }
+            let seen = try await queue.server.run("SELECT setting, count(*) FROM seen GROUP BY setting;")
+            #expect(seen == "on|6\n")
+        }
+    }
+
     @Test func `verify names each difference`() async throws {
         let path = try self.scene.write("batch.jsonl", (1...30).map { SendScene.line($0) }.joined())
         try await QueueScene.with(self.scene) { queue in
