@@ -53,11 +53,18 @@ import Testing
                 }
                 first.send(SIGKILL)
                 _ = try await first.end()
-                let run = try await scene.run(queue.worker(simulator.http2Port, "http2", results: "r.jsonl", options))
-                #expect(run.ending.code == 75, "\(run)")
+                // On a busy machine, the lease of a worker may end before it has sent everything.
+                var runCount = 1
+                repeat {
+                    let words = queue.worker(simulator.http2Port, "http2", results: "r.jsonl", options)
+                    let run = try await scene.run(words)
+                    runCount += 1
+                    #expect(run.ending.code == 75, "\(run)")
+                } while try await queue.number("SELECT count(*) FROM apns_queue.batch WHERE state = 'ready';") > 0
+                    && runCount < 10
                 let held = try await queue.exceptions()
                 #expect(held.allSatisfy { $0.outcome == "indeterminate" && !$0.isDuplicate })
-                #expect((1...8 * 20).contains(held.count), "\(held.count)")
+                #expect((1...runCount * 8 * 20).contains(held.count), "\(held.count)")
                 let lines = Set(held.map(\.line))
                 for line in 1...count {
                     let arrivalCount = try simulator.count(line)
