@@ -101,9 +101,7 @@ extension BatchInputOptions {
     /// White space does not count, so the file may be longer than the payload.
     private static let payloadFileByteCountMax = 1 << 20
 
-    /// A reader of the lines.
-    ///
-    /// - Parameter options: the options that are not of the command line.
+    /// Returns a reader of the lines; the options are those that are not of the command line.
     func reader(_ options: BatchOptions) throws -> BatchReader {
         var options = options
         options.columns = try self.columnNames()

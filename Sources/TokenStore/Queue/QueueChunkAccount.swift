@@ -118,8 +118,7 @@ package struct QueueChunkAccount: Sendable {
 
     /// Creates the account of a chunk that was claimed; `nil` if its numbers contradict each other.
     ///
-    /// - Parameters:
-    ///   - open: the bits of the notifications without an outcome; `nil` if none has one.
+    /// `open` has a bit for each notification without an outcome; it is `nil` if none has one.
     package init?(
         _ key: QueueChunkKey,
         epoch: Int32,

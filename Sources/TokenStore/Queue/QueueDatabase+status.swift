@@ -20,9 +20,7 @@ package struct QueueTable: Sendable {
 }
 
 extension QueueDatabase {
-    /// Reads the state of the newest batches, all workers, and what may slow the database.
-    ///
-    /// - Parameter batchCountMax: the number of batches.
+    /// Reads the state of at most that many batches, the newest ones, of all workers, and what may slow the database.
     package func status(batchCountMax: Int) throws -> [QueueTable] {
         let tables = [
             try self.query(Self.batchSQL, [batchCountMax]), try self.query(Self.workerSQL),
@@ -114,9 +112,7 @@ extension QueueDatabase {
 
     /// Compares the counts of batches, chunks and outcomes with each other, in one snapshot, so that workers may go on.
     ///
-    /// Returns one sentence for each difference.
-    ///
-    /// - Parameter differenceCountMax: the most differences to name.
+    /// Returns one sentence for each difference, at most that many.
     package func verify(differenceCountMax: Int) throws -> [String] {
         let rows = try self.query(Self.verifySQL, [differenceCountMax])
         return (0..<rows.count).compactMap { rows.text($0, 0) }

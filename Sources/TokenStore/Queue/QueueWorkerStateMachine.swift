@@ -111,19 +111,15 @@ package struct QueueWorkerStateMachine: Sendable {
     /// The number of chunks that the worker holds.
     package var heldCount: Int { self.phases.count }
 
-    /// A chunk was claimed.
-    ///
-    /// - Parameter isComplete: whether none of its notifications is to be sent.
+    /// A chunk was claimed; it is complete if none of its notifications is to be sent.
     package mutating func claimed(_ key: QueueChunkKey, isComplete: Bool) {
         self.phases[key] = isComplete ? .settled : self.rules.marksFirst ? .claimed : .sending
         self.failureCount = 0
     }
 
-    /// There was no chunk to claim.
+    /// There was no chunk to claim; the queue is empty if no other worker holds a chunk either.
     ///
-    /// - Parameters:
-    ///   - isEmpty: whether no other worker holds a chunk either.
-    ///   - jitter: a random number from 0 to 1.
+    /// The jitter is a random number from 0 to 1.
     package mutating func claimedNothing(isEmpty: Bool, at now: Duration, jitter: Double) {
         self.failureCount = 0
         self.pauseClaims(at: now, jitter: jitter)
@@ -134,9 +130,7 @@ package struct QueueWorkerStateMachine: Sendable {
         self.claimNotBefore = now + self.limits.pollInterval * (0.5 + jitter)
     }
 
-    /// The result of a commit that a chunk may be written.
-    ///
-    /// - Parameter isOwned: whether a row changed; if not, another worker has the chunk.
+    /// The result of a commit that a chunk may be written: the worker owns it if a row changed; if not, another one does.
     package mutating func marked(_ key: QueueChunkKey, isOwned: Bool) {
         self.failureCount = 0
         if isOwned || !self.rules.obeysFence {
@@ -159,11 +153,9 @@ package struct QueueWorkerStateMachine: Sendable {
 
     /// The result of a commit of what became of a chunk.
     ///
-    /// Returns whether the worker may report it.
+    /// The worker owned the chunk if a row changed; the chunk is complete if nothing of it is left to send.
     ///
-    /// - Parameters:
-    ///   - isOwned: whether a row changed.
-    ///   - isComplete: whether nothing of the chunk is left to send.
+    /// Returns whether the worker may report it.
     package mutating func proved(
         _ key: QueueChunkKey,
         isOwned: Bool,
