@@ -62,6 +62,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
     private var lastRenewal: (at: Duration, count: Int64) = (.zero, 0)
     private var progressReadAt = Duration.zero
     private var isClaimUncertain = false
+    private var damagedKeys: Set<QueueChunkKey> = []
     private var isFinishDue = true
     private var finishNotAfter = Duration.zero
 
@@ -232,6 +233,11 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
                 }
             } catch {
                 if case .end = step { throw error }
+                if case QueueError.damaged(let key) = error {
+                    failure = failure ?? error
+                    self.leaveOut(key)
+                    continue
+                }
                 if QueueDatabase.isTransient(error), !self.isTroubled {
                     self.isTroubled = true
                     self.onTrouble(error)
@@ -285,6 +291,8 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
         self.withState { state in
             if isAlive { state.machine.leased(sentAt: sentAt) } else { state.machine.leaseLost() }
         }
+        // They were given nothing if the lease was nearly over.
+        self.wakeConnections()
     }
 
     private func readProgress() throws {
@@ -313,6 +321,14 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
             state.nextSlot += 1
         }
     }
+
+    /// Goes on behind a chunk that cannot be read; when it comes again, all others are done or held, and the worker ends.
+    private func leaveOut(_ key: QueueChunkKey) {
+        self.lastKey = key
+        if self.damagedKeys.count >= Self.damagedCountMax || !self.damagedKeys.insert(key).inserted { self.end() }
+    }
+
+    private static let damagedCountMax = 1000
 
     private func claimedNothing() throws {
         self.lastKey = QueueChunkKey(batch: 0, number: -1)

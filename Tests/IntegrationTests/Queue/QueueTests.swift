@@ -46,6 +46,26 @@ import Testing
         }
     }
 
+    @Test func `a damaged chunk is left out, and the others are sent once`() async throws {
+        let path = try self.scene.write("batch.jsonl", (1...60).map { SendScene.line($0) }.joined())
+        try await QueueScene.with(self.scene) { queue in
+            #expect(try await queue.load(path, ["--chunk", "10"]).ending.code == 0)
+            try await queue.server.run("UPDATE apns_queue.chunk SET tokens = '' WHERE no = 2;")
+            try await SendScene.withGateway(deviceCount: 60) { simulator in
+                for _ in 0..<2 {
+                    let words = queue.worker(simulator.http2Port, "http2", results: "results.jsonl")
+                    let run = try await self.scene.run(words)
+                    #expect(run.ending.code == 65 && run.error.contains("chunk 2 of batch 1 is damaged"), "\(run)")
+                }
+                for device in 1...60 {
+                    #expect(try simulator.count(device) == ((21...30).contains(device) ? 0 : 1), "\(device)")
+                }
+            }
+            #expect(try await queue.number("SELECT sum(accepted) FROM apns_queue.chunk_state;") == 50)
+            #expect(try await queue.run("verify").ending.code == 0)
+        }
+    }
+
     @Test func `what is promised by a commit is on the disk, whatever the server's default is`() async throws {
         let path = try self.scene.write("batch.jsonl", (1...30).map { SendScene.line($0) }.joined())
         try await QueueScene.with(self.scene) { queue in
