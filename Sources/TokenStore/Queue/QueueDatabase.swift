@@ -181,10 +181,15 @@ package final class QueueDatabase: @unchecked Sendable {
                 states.add(Int32(clamping: chunk.count))
             }
             let columns = "batch, no, count"
-            try connection.copy(
-                "COPY apns_queue.chunk (\(columns), first_line, tokens, items) FROM STDIN (FORMAT binary)",
-                rows
-            )
+            do {
+                try connection.copy(
+                    "COPY apns_queue.chunk (\(columns), first_line, tokens, items) FROM STDIN (FORMAT binary)",
+                    rows
+                )
+            } catch let error as PostgreSQLError where error.state == "23514" {
+                // There is no table for its chunks any more.
+                throw QueueError.cancelled(batch)
+            }
             try connection.copy("COPY apns_queue.chunk_state (\(columns)) FROM STDIN (FORMAT binary)", states)
         }
     }
