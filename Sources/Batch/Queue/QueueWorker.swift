@@ -322,7 +322,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
         }
     }
 
-    /// Goes on behind a chunk that cannot be read; when it comes again, all others are done or held, and the worker ends.
+    /// Goes on behind a chunk that cannot be read; when it comes again, no other is left to claim, and the worker ends.
     private func leaveOut(_ key: QueueChunkKey) {
         self.lastKey = key
         if self.damagedKeys.count >= Self.damagedCountMax || !self.damagedKeys.insert(key).inserted { self.end() }

@@ -130,7 +130,7 @@ package struct QueueWorkerStateMachine: Sendable {
         self.claimNotBefore = now + self.limits.pollInterval * (0.5 + jitter)
     }
 
-    /// The result of a commit that a chunk may be written: the worker owns it if a row changed; if not, another one does.
+    /// The result of a commit that a chunk may be written: the worker owns it if a row changed, otherwise another one.
     package mutating func marked(_ key: QueueChunkKey, isOwned: Bool) {
         self.failureCount = 0
         if isOwned || !self.rules.obeysFence {
