@@ -236,7 +236,8 @@ private struct QueueWorkRun {
                 results: results,
                 host: Self.host
             ) { [console] in
-                console.emit(Diagnostic(.warning, "\($0)").about("Retrying"))
+                let warning = Diagnostic(.warning, "\($0)")
+                console.emit(QueueDatabase.isTransient($0) ? warning.about("Retrying") : warning)
             }
             self.worker.withLockedValue { $0 = worker }
             if self.environment.stops.count > 0 { worker.end() }

@@ -52,7 +52,8 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
     private let limits: QueueWorkerStateMachine.Limits
     private let results: QueueResults
     private let host: String
-    /// Called with the first of several failures in a row, after which the worker tries again.
+    /// Called with the first of several failures in a row, after which the worker tries again, and for each chunk that
+    /// it leaves out.
     private let onTrouble: @Sendable (any Error) -> Void
     private var isTroubled = false
 
@@ -235,7 +236,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
                 if case .end = step { throw error }
                 if case QueueError.damaged(let key) = error {
                     failure = failure ?? error
-                    self.leaveOut(key)
+                    self.leaveOut(key, error)
                     continue
                 }
                 if QueueDatabase.isTransient(error), !self.isTroubled {
@@ -323,9 +324,12 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
     }
 
     /// Goes on behind a chunk that cannot be read; when it comes again, no other is left to claim, and the worker ends.
-    private func leaveOut(_ key: QueueChunkKey) {
+    private func leaveOut(_ key: QueueChunkKey, _ error: any Error) {
         self.lastKey = key
-        if self.damagedKeys.count >= Self.damagedCountMax || !self.damagedKeys.insert(key).inserted { self.end() }
+        guard self.damagedKeys.count < Self.damagedCountMax, self.damagedKeys.insert(key).inserted else {
+            return self.end()
+        }
+        self.onTrouble(error)
     }
 
     private static let damagedCountMax = 1000

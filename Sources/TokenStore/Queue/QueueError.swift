@@ -42,7 +42,7 @@ extension QueueError: CustomStringConvertible {
         case .cancelled(let batch): "batch \(batch) was cancelled while it was loaded"
         case .done(let batch): "batch \(batch) is done; there is nothing to cancel"
         case .damaged(let key):
-            "chunk \(key.number) of batch \(key.batch) is damaged; see: apns-legacy queue verify"
+            "chunk \(key.number) of batch \(key.batch) is damaged and not sent; load its lines again as another batch"
         case .busy(let database): "database \(database) did not finish a statement in time; run the command again"
         case .connectionLost(let database, let detail):
             "no connection to database \(database): \(detail); run again when the server can be reached"
