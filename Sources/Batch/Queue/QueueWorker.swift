@@ -56,6 +56,8 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
     /// it leaves out.
     private let onTrouble: @Sendable (any Error) -> Void
     private var isTroubled = false
+    /// The first failure for good, with which the worker ends.
+    private var failure: (any Error)?
 
     private var number: Int64 = 0
     private var lastKey = QueueChunkKey(batch: 0, number: -1)
@@ -216,7 +218,6 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
 
     /// Performs the steps of the state machine.
     private func run() throws -> Report {
-        var failure: (any Error)?
         while true {
             let step = self.withState { $0.machine.next(at: Self.now) }
             do {
@@ -226,7 +227,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
                 case .end(let ending):
                     try? self.database.remove(self.number)
                     try? self.database.finishBatches()
-                    if let failure { throw failure }
+                    if let error = self.failure { throw error }
                     return Report(ending: ending, failure: self.withState { $0.failure })
                 default:
                     try self.perform(step)
@@ -234,11 +235,6 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
                 }
             } catch {
                 if case .end = step { throw error }
-                if case QueueError.damaged(let key) = error {
-                    failure = failure ?? error
-                    self.leaveOut(key, error)
-                    continue
-                }
                 if QueueDatabase.isTransient(error), !self.isTroubled {
                     self.isTroubled = true
                     self.onTrouble(error)
@@ -246,9 +242,9 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
                 self.withState { state in
                     guard !QueueDatabase.isTransient(error) else { return state.machine.failed(at: Self.now) }
                     state.machine.fail()
-                    failure = failure ?? error
-                    // What fails for good is not tried again for each chunk.
-                    if case .prove(let key) = step { self.forget(key, in: &state) }
+                    self.failure = self.failure ?? error
+                    // What fails for good is not tried again.
+                    if case .prove(let keys) = step { for key in keys { self.forget(key, in: &state) } }
                 }
             }
         }
@@ -268,9 +264,9 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
             self.lastRenewal = (sentAt, 0)
             self.withState { $0.machine.leased(sentAt: sentAt) }
         case .renew: try self.renew(sentAt)
-        case .claim: try self.claim()
-        case .mark(let key): try self.mark(key)
-        case .prove(let key): try self.prove(key)
+        case .claim(let countMax): try self.claim(countMax)
+        case .mark(let keys): try self.mark(keys)
+        case .prove(let keys): try self.prove(keys)
         case .wait, .abandon, .end: break
         }
         if sentAt - self.progressReadAt >= Self.progressInterval { try self.readProgress() }
@@ -302,19 +298,28 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
         self.withState { $0.progress = progress }
     }
 
-    private func claim() throws {
+    private func claim(_ countMax: Int) throws {
         if self.isClaimUncertain { try self.releaseUnknown() }
         self.isClaimUncertain = true
         let origin = QueueChunkKey(batch: 0, number: -1)
-        var claim = try self.database.claim(self.number, self.scope, after: self.lastKey, rules: self.rules)
-        if claim == nil, self.lastKey != origin {
-            claim = try self.database.claim(self.number, self.scope, after: origin, rules: self.rules)
+        func claims(after key: QueueChunkKey) throws -> [Result<QueueClaim, QueueError>] {
+            try self.database.claim(self.number, self.scope, after: key, countMax: countMax, rules: self.rules)
         }
+        var found = try claims(after: self.lastKey)
+        if found.isEmpty, self.lastKey != origin { found = try claims(after: origin) }
         self.isClaimUncertain = false
-        guard let claim else { return try self.claimedNothing() }
+        for claim in found {
+            switch claim {
+            case .success(let claim): self.hold(claim)
+            case .failure(let error): self.leaveOut(error)
+            }
+        }
+        if found.isEmpty { try self.claimedNothing() }
+    }
+
+    private func hold(_ claim: QueueClaim) {
         let account = claim.account
         self.lastKey = account.key
-        // It is owned from here on, so that an error gives it back.
         self.withState { state in
             state.machine.claimed(account.key, isComplete: account.waitingCount == 0)
             state.slots[account.key] = state.nextSlot
@@ -324,7 +329,9 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
     }
 
     /// Goes on behind a chunk that cannot be read; when it comes again, no other is left to claim, and the worker ends.
-    private func leaveOut(_ key: QueueChunkKey, _ error: any Error) {
+    private func leaveOut(_ error: QueueError) {
+        self.failure = self.failure ?? error
+        guard case .damaged(let key) = error else { return }
         self.lastKey = key
         guard self.damagedKeys.count < Self.damagedCountMax, self.damagedKeys.insert(key).inserted else {
             return self.end()
@@ -362,16 +369,18 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
     /// Makes the connections notice notifications, or the end.
     private func wakeConnections() { self.withState { $0.wake }() }
 
-    private func mark(_ key: QueueChunkKey) throws {
-        guard let claim = self.claim(key), try self.database.mark(claim.account) else {
-            return self.withState { state in
-                state.machine.marked(key, isOwned: false)
-                self.forget(key, in: &state)
-            }
-        }
+    private func mark(_ keys: [QueueChunkKey]) throws {
+        let accounts = keys.compactMap { self.claim($0)?.account }
+        let owned = try self.database.mark(accounts)
         self.withState { state in
-            state.machine.marked(key, isOwned: true)
-            if let slot = state.slots[key] { state.sending.append(slot) }
+            for key in keys {
+                state.machine.marked(key, isOwned: owned.contains(key))
+                guard owned.contains(key) else {
+                    self.forget(key, in: &state)
+                    continue
+                }
+                if let slot = state.slots[key] { state.sending.append(slot) }
+            }
         }
         self.wakeConnections()
     }
@@ -387,27 +396,30 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
         state.machine.forget(key)
     }
 
-    private func prove(_ key: QueueChunkKey) throws {
-        guard let claim = self.claim(key) else { return self.withState { $0.machine.forget(key) } }
-        let proof = claim.account.proof
-        let isOwned = try self.database.prove(claim, proof)
-        let isReported = self.withState { state in
-            let isReported = state.machine.proved(
-                key,
-                isOwned: isOwned,
-                isComplete: proof.open == nil,
-                at: Self.now,
-                jitter: Self.jitter
-            )
-            self.forget(key, in: &state)
-            if isReported { state.progress.provedCount += proof.counts.total }
-            return isReported
+    private func prove(_ keys: [QueueChunkKey]) throws {
+        let chunks = keys.compactMap { self.claim($0) }.map { (claim: $0, proof: $0.account.proof) }
+        let owned = try self.database.prove(chunks)
+        let reported = self.withState { state in
+            let reported = chunks.filter { claim, proof in
+                let isReported = state.machine.proved(
+                    claim.account.key,
+                    isOwned: owned.contains(claim.account.key),
+                    isComplete: proof.open == nil,
+                    at: Self.now,
+                    jitter: Self.jitter
+                )
+                if isReported { state.progress.provedCount += proof.counts.total }
+                return isReported
+            }
+            for key in keys { self.forget(key, in: &state) }
+            return reported
         }
         self.wakeConnections()
-        guard isReported else { return }
-        self.provedCount += proof.counts.total
-        self.isFinishDue = true
-        try self.results.write(claim)
+        for (claim, proof) in reported {
+            self.provedCount += proof.counts.total
+            self.isFinishDue = true
+            try self.results.write(claim)
+        }
     }
 }
 #endif

@@ -83,7 +83,8 @@ enum PostgreSQLArray {
             text += "\""
             for scalar in element.unicodeScalars {
                 if scalar == "\"" || scalar == "\\" { text += "\\" }
-                text.unicodeScalars.append(scalar)
+                // No text of PostgreSQL has a NUL.
+                text.unicodeScalars.append(scalar == "\0" ? "\u{FFFD}" : scalar)
             }
             text += "\""
         }

@@ -114,44 +114,56 @@ extension QueueDatabase {
         return (0..<rows.count).map { rows.integer($0, 0) }
     }
 
-    /// Claims the first chunk behind a place that no living worker holds.
+    /// Claims the first chunks behind a place that no living worker holds.
     ///
-    /// Returns `nil` if there is none, or if the lease of this worker has ended.
-    ///
-    /// - Throws: `QueueError.damaged` if the chunk cannot be read.
+    /// Returns none if there are none, or if the lease of this worker has ended. A chunk that cannot be read is an
+    /// error of its own.
     package func claim(
         _ worker: Int64,
         _ scope: QueueScope,
         after key: QueueChunkKey,
+        countMax: Int,
         rules: QueueRules
-    ) throws -> QueueClaim? {
-        let row = try self.query(
+    ) throws -> [Result<QueueClaim, QueueError>] {
+        let place: [(any LosslessStringConvertible)?] = [key.batch, key.number, countMax]
+        let rows = try self.query(
             Self.claimSQL,
-            [worker, scope.topic, scope.environment.rawValue, scope.payloadByteCountMax, key.batch, key.number]
+            [worker, scope.topic, scope.environment.rawValue, scope.payloadByteCountMax] + place
         )
-        guard row.count > 0 else { return nil }
-        let found = QueueChunkKey(batch: row.integer(0, 0), number: Int32(clamping: row.integer(0, 1)))
-        let count = Int(row.integer(0, 3))
+        return (0..<rows.count).map { row in
+            let key = QueueChunkKey(batch: rows.integer(row, 0), number: Int32(clamping: rows.integer(row, 1)))
+            return Self.claim(key, rows, row, rules).map { .success($0) } ?? .failure(.damaged(key))
+        }
+    }
+
+    /// Reads a chunk that was claimed; `nil` if it is damaged.
+    private static func claim(
+        _ key: QueueChunkKey,
+        _ rows: PostgreSQLResult,
+        _ row: Int,
+        _ rules: QueueRules
+    ) -> QueueClaim? {
+        let count = Int(rows.integer(row, 3))
         let account = QueueChunkAccount(
-            found,
-            epoch: Int32(clamping: row.integer(0, 2)),
+            key,
+            epoch: Int32(clamping: rows.integer(row, 2)),
             count: count,
-            written: Int(row.integer(0, 4)),
-            proved: Int(row.integer(0, 5)),
-            open: row.isNull(0, 6) ? nil : unsafe Array(row.bytes(0, 6)),
+            written: Int(rows.integer(row, 4)),
+            proved: Int(rows.integer(row, 5)),
+            open: rows.isNull(row, 6) ? nil : unsafe Array(rows.bytes(row, 6)),
             rules: rules
         )
         let contents = QueueChunkContents(
             count: count,
-            firstLine: UInt64(clamping: row.integer(0, 7)),
-            tokens: unsafe Array(row.bytes(0, 8)),
-            items: row.isNull(0, 9) ? nil : unsafe Array(row.bytes(0, 9))
+            firstLine: UInt64(clamping: rows.integer(row, 7)),
+            tokens: unsafe Array(rows.bytes(row, 8)),
+            items: rows.isNull(row, 9) ? nil : unsafe Array(rows.bytes(row, 9))
         )
-        guard let account, let contents else { throw QueueError.damaged(found) }
+        guard let account, let contents else { return nil }
         let common = (
-            payload: unsafe Array(row.bytes(0, 10)),
-            expiry: row.isNull(0, 11) ? nil : UInt32(clamping: row.integer(0, 11)),
-            priority: row.isNull(0, 12) ? nil : UInt8(clamping: row.integer(0, 12))
+            payload: unsafe Array(rows.bytes(row, 10)),
+            expiry: rows.isNull(row, 11) ? nil : UInt32(clamping: rows.integer(row, 11)),
+            priority: rows.isNull(row, 12) ? nil : UInt8(clamping: rows.integer(row, 12))
         )
         return QueueClaim(account: account, contents: contents, common: common)
     }
@@ -175,7 +187,7 @@ extension QueueDatabase {
                 AND (s.batch, s.no) > ($5::bigint, $6::integer) AND s.proved < s.count
                 AND (s.owner IS NULL
                     OR NOT EXISTS (SELECT FROM apns_queue.worker AS w WHERE w.id = s.owner AND w.lease_until > now()))
-            ORDER BY s.batch, s.no LIMIT 1 FOR UPDATE OF s SKIP LOCKED
+            ORDER BY s.batch, s.no LIMIT $7::integer FOR UPDATE OF s SKIP LOCKED
         ), claimed AS (
             UPDATE apns_queue.chunk_state AS s SET owner = $1::bigint, epoch = s.epoch + 1 FROM free
             WHERE s.batch = free.batch AND s.no = free.no
@@ -185,85 +197,132 @@ extension QueueDatabase {
         SELECT claimed.*, c.first_line, c.tokens, c.items, b.payload, b.expiry, b.priority
         FROM claimed JOIN apns_queue.batch AS b ON b.id = claimed.batch
         LEFT JOIN apns_queue.chunk AS c ON c.batch = claimed.batch AND c.no = claimed.no
+        ORDER BY claimed.batch, claimed.no
         """
 
-    /// Records that all of a chunk may have been written from now on.
+    /// Records that all of some chunks may have been written from now on.
     ///
-    /// Returns whether the worker still has the chunk.
-    package func mark(_ account: QueueChunkAccount) throws -> Bool {
-        try self.query(
-            """
-            UPDATE apns_queue.chunk_state SET written = count FROM (SELECT \(Self.durable)) AS durable (setting)
-            WHERE batch = $1::bigint AND no = $2::integer AND epoch = $3::integer AND owner IS NOT NULL
-                AND durable.setting IS NOT NULL
-            """,
-            [account.key.batch, account.key.number, account.epoch]
-        ).changedCount == 1
-    }
-
-    /// Records what became of a chunk, and gives it back.
-    ///
-    /// Can be repeated if its answer was lost. Returns whether the worker still had the chunk; if not, nothing changed.
-    package func prove(_ chunk: QueueClaim, _ proof: QueueProof) throws -> Bool {
-        let account = chunk.account
-        let key: [String?] = ["\(account.key.batch)", "\(account.key.number)", "\(account.epoch)"]
-        let counts = proof.counts
-        let numbers = [
-            Int64(proof.proved), Int64(proof.written), counts.accepted, counts.rejected, counts.indeterminate,
-            counts.invalid, counts.duplicates,
-        ]
-        return try self.transaction { connection in
-            let changedCount = try connection.query(
+    /// Returns those that the worker still has.
+    package func mark(_ accounts: [QueueChunkAccount]) throws -> Set<QueueChunkKey> {
+        Self.keys(
+            try self.query(
                 """
-                UPDATE apns_queue.chunk_state SET owner = NULL, proved = $4::integer, written = $5::integer,
-                    accepted = accepted + $6::integer, rejected = rejected + $7::integer,
-                    indeterminate = indeterminate + $8::integer, invalid = invalid + $9::integer,
-                    duplicates = duplicates + $10::integer, open = $11::bytea
-                WHERE batch = $1::bigint AND no = $2::integer AND epoch = $3::integer AND owner IS NOT NULL
+                UPDATE apns_queue.chunk_state AS s SET written = s.count
+                FROM \(Self.givenSQL) AS k (batch, no, epoch), (SELECT \(Self.durable)) AS durable (setting)
+                WHERE s.batch = k.batch AND s.no = k.no AND s.epoch = k.epoch AND s.owner IS NOT NULL
+                    AND durable.setting IS NOT NULL
+                RETURNING s.batch, s.no
                 """,
-                key + numbers.map { String($0) } + [proof.open.map(Self.literal)]
-            ).changedCount
-            guard changedCount == 1 else {
-                // Only this worker can have given back the chunk in its epoch: the answer to its commit was lost.
-                return try connection.query(
-                    """
-                    SELECT FROM apns_queue.chunk_state
-                    WHERE batch = $1::bigint AND no = $2::integer AND epoch = $3::integer AND owner IS NULL
-                    """,
-                    key
-                ).count == 1
-            }
-            if !proof.exceptions.isEmpty { try connection.copy(Self.outcomeSQL, Self.rows(chunk, proof.exceptions)) }
-            return true
-        }
+                Self.given(accounts)
+            )
+        )
     }
 
-    private static let outcomeSQL = """
-        COPY apns_queue.outcome
-        (batch, no, index, outcome, status, unregistered, duplicate, attempts, reason, line, token, id)
-        FROM STDIN (FORMAT binary)
+    /// Chunks by their places and epochs, as parameters.
+    private static let givenSQL = "unnest($1::bigint[], $2::integer[], $3::integer[])"
+
+    private static func given(_ accounts: [QueueChunkAccount]) -> [String] {
+        [
+            Self.array(accounts) { $0.key.batch }, Self.array(accounts) { Int64($0.key.number) },
+            Self.array(accounts) { Int64($0.epoch) },
+        ]
+    }
+
+    private static func array<Row>(_ rows: [Row], _ number: (Row) -> Int64) -> String {
+        PostgreSQLArray.text(of: rows.map(number))
+    }
+
+    private static func keys(_ rows: PostgreSQLResult) -> Set<QueueChunkKey> {
+        Set(
+            (0..<rows.count).map {
+                QueueChunkKey(batch: rows.integer($0, 0), number: Int32(clamping: rows.integer($0, 1)))
+            }
+        )
+    }
+
+    /// Records what became of some chunks, and gives them back.
+    ///
+    /// Can be repeated if its answer was lost. Returns the chunks that the worker still had; of the others, nothing
+    /// changed.
+    ///
+    /// It is one statement, so that a worker that is suspended or cut off never leaves a row locked: others take over
+    /// from it when its lease ends.
+    package func prove(_ chunks: [(claim: QueueClaim, proof: QueueProof)]) throws -> Set<QueueChunkKey> {
+        let given = Self.given(chunks.map(\.claim.account))
+        let owned = Self.keys(try self.query(Self.proveSQL, given + Self.values(chunks) + Self.exceptions(chunks)))
+        guard owned.count < chunks.count else { return owned }
+        // Only this worker can have given back a chunk in its epoch: the answer to an earlier commit was lost.
+        let earlier = try self.query(
+            """
+            SELECT s.batch, s.no FROM apns_queue.chunk_state AS s
+            JOIN \(Self.givenSQL) AS k (batch, no, epoch) ON s.batch = k.batch AND s.no = k.no AND s.epoch = k.epoch
+            WHERE s.owner IS NULL
+            """,
+            given
+        )
+        return owned.union(Self.keys(earlier))
+    }
+
+    private static let proveSQL = """
+        WITH given AS (
+            SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::integer[], $5::integer[],
+                $6::integer[], $7::integer[], $8::integer[], $9::integer[], $10::integer[], $11::bytea[])
+            AS k (batch, no, epoch, proved, written, accepted, rejected, indeterminate, invalid, duplicates, open)
+        ), done AS (
+            UPDATE apns_queue.chunk_state AS s SET owner = NULL, proved = k.proved, written = k.written,
+                accepted = s.accepted + k.accepted, rejected = s.rejected + k.rejected,
+                indeterminate = s.indeterminate + k.indeterminate, invalid = s.invalid + k.invalid,
+                duplicates = s.duplicates + k.duplicates, open = k.open
+            FROM given AS k, (SELECT \(QueueDatabase.durable)) AS durable (setting)
+            WHERE s.batch = k.batch AND s.no = k.no AND s.epoch = k.epoch AND s.owner IS NOT NULL
+                AND durable.setting IS NOT NULL
+            RETURNING s.batch, s.no
+        ), kept AS (
+            INSERT INTO apns_queue.outcome
+                (batch, no, index, outcome, status, unregistered, duplicate, attempts, reason, line, token, id)
+            SELECT e.* FROM unnest($12::bigint[], $13::integer[], $14::integer[], $15::text[], $16::integer[],
+                $17::bigint[], $18::boolean[], $19::integer[], $20::text[], $21::bigint[], $22::bytea[], $23::text[])
+            AS e (batch, no, index, outcome, status, unregistered, duplicate, attempts, reason, line, token, id)
+            JOIN done ON done.batch = e.batch AND done.no = e.no
+        )
+        SELECT batch, no FROM done
         """
 
-    private static func rows(_ chunk: QueueClaim, _ indices: [Int]) -> PostgreSQLRows {
-        var rows = PostgreSQLRows(columnCount: 12)
-        for index in indices {
-            guard let outcome = chunk.account.outcomes[index] else { continue }
-            rows.begin()
-            rows.add(chunk.account.key.batch)
-            rows.add(chunk.account.key.number)
-            rows.add(Int32(clamping: index))
-            rows.add("\(outcome.kind.name)".utf8)
-            rows.add(outcome.status.map { Int32($0) })
-            rows.add(outcome.timestamp.map { Int64(clamping: $0) })
-            rows.add(outcome.isDuplicate)
-            rows.add(Int32(clamping: outcome.attempts))
-            rows.add(outcome.reason?.utf8)
-            rows.add(Int64(clamping: chunk.contents[index].line))
-            rows.add(chunk.contents.token(index))
-            let id = chunk.contents.id(index)
-            rows.add(id.isEmpty ? nil : id)
+    /// The columns of the chunks that change.
+    private static func values(_ chunks: [(claim: QueueClaim, proof: QueueProof)]) -> [String] {
+        func column(_ value: (QueueProof) -> Int64) -> String { Self.array(chunks) { value($0.proof) } }
+        return [
+            column { Int64($0.proved) }, column { Int64($0.written) }, column(\.counts.accepted),
+            column(\.counts.rejected), column(\.counts.indeterminate), column(\.counts.invalid),
+            column(\.counts.duplicates), PostgreSQLArray.text(of: chunks.map { $0.proof.open.map(Self.literal) }),
+        ]
+    }
+
+    /// The columns of the rows of outcomes.
+    private static func exceptions(_ chunks: [(claim: QueueClaim, proof: QueueProof)]) -> [String] {
+        let rows = chunks.flatMap { claim, proof in
+            proof.exceptions.compactMap { index in claim.account.outcomes[index].map { (claim, index, $0) } }
         }
-        return rows
+        func column(_ value: (QueueClaim, Int, QueueOutcome) -> String?) -> String {
+            PostgreSQLArray.text(of: rows.map { value($0.0, $0.1, $0.2) })
+        }
+        return [
+            column { claim, _, _ in "\(claim.account.key.batch)" },
+            column { claim, _, _ in "\(claim.account.key.number)" },
+            column { _, index, _ in "\(index)" },
+            column { _, _, outcome in "\(outcome.kind.name)" },
+            column { _, _, outcome in outcome.status.map { "\($0)" } },
+            column { _, _, outcome in outcome.timestamp.map { "\(Int64(clamping: $0))" } },
+            column { _, _, outcome in "\(outcome.isDuplicate)" },
+            column { _, _, outcome in "\(outcome.attempts)" },
+            column { _, _, outcome in outcome.reason },
+            column { claim, index, _ in "\(Int64(clamping: claim.contents[index].line))" },
+            column { claim, index, _ in Self.literal(Array(claim.contents.token(index))) },
+            column { claim, index, _ in
+                let id = claim.contents.id(index)
+                return id.isEmpty ? nil : String(decoding: id, as: UTF8.self)
+            },
+        ]
     }
 }
 #endif

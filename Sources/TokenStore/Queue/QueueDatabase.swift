@@ -13,7 +13,7 @@ package final class QueueDatabase: @unchecked Sendable {
     private let address: String
     private var connection: PostgreSQLConnection?
     /// The database and its server, for messages.
-    package private(set) var name = "?"
+    package private(set) var name: String
 
     /// How long the server may take for a statement.
     private let timeout: Duration
@@ -23,6 +23,7 @@ package final class QueueDatabase: @unchecked Sendable {
     /// - Throws: `TokenTableError` for the server, `QueueError` if there is no queue.
     package init(_ address: String, timeout: Duration = .seconds(10), isNew: Bool = false) throws {
         self.address = address
+        self.name = address
         self.timeout = timeout
         try self.translated { _ = try self.open() }
         if !isNew { try self.check() }
@@ -57,8 +58,12 @@ package final class QueueDatabase: @unchecked Sendable {
         try self.run { connection in
             // Less than the time limit of the client, so that a statement is over when it gives up.
             let limit = Int(self.timeout * 4 / 5 / .milliseconds(1))
+            // If this process is suspended, others do not wait for it.
             try connection.execute(
-                "BEGIN; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = \(limit); SELECT \(Self.durable)"
+                """
+                BEGIN; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = \(limit); \
+                SET LOCAL idle_in_transaction_session_timeout = \(limit); SELECT \(Self.durable)
+                """
             )
             do {
                 let value = try body(connection)
@@ -261,7 +266,12 @@ package final class QueueDatabase: @unchecked Sendable {
     /// Drops the chunks of a batch that has ended; if something reads them, or this user may not, a later call does it.
     private func drop(_ batch: Int64) throws {
         do {
-            try self.transaction { try $0.execute("DROP TABLE IF EXISTS \(QueueSchema.partition(of: batch))") }
+            // In one message: the table of all chunks is locked until the end of the transaction.
+            try self.run { connection in
+                try connection.execute(
+                    "SET LOCAL lock_timeout = '2s'; DROP TABLE IF EXISTS \(QueueSchema.partition(of: batch))"
+                )
+            }
         } catch QueueError.busy, QueueError.notPermitted {}
     }
 }

@@ -13,12 +13,12 @@ package struct QueueWorkerStateMachine: Sendable {
         case register
         /// Extend the lease.
         case renew
-        /// Claim a chunk.
-        case claim
-        /// Commit that the chunk may be written.
-        case mark(QueueChunkKey)
-        /// Commit what became of the chunk, and give it back if something is left.
-        case prove(QueueChunkKey)
+        /// Claim at most so many chunks.
+        case claim(countMax: Int)
+        /// Commit that the chunks may be written.
+        case mark([QueueChunkKey])
+        /// Commit what became of the chunks, and give those back of which something is left.
+        case prove([QueueChunkKey])
         /// Wait until this time, or until an event.
         case wait(until: Duration?)
         /// Close all connections immediately; ``sendingEnded()`` must follow.
@@ -218,19 +218,19 @@ package struct QueueWorkerStateMachine: Sendable {
             }
             let limit = self.closeNotAfter ?? now + self.limits.lease
             self.closeNotAfter = limit
-            guard let key = self.phases.keys.min(), now < limit else { return .end(ending) }
-            return now < self.retryNotBefore ? .wait(until: self.retryNotBefore) : .prove(key)
+            guard !self.phases.isEmpty, now < limit else { return .end(ending) }
+            return now < self.retryNotBefore ? .wait(until: self.retryNotBefore) : .prove(self.phases.keys.sorted())
         }
         guard self.leasedAt != nil else { return self.delayed(.register, now) }
         if now >= self.renewNotBefore { return self.delayed(.renew, now) }
-        if let key = self.first(.settled) { return self.delayed(.prove(key), now) }
-        if let key = self.first(.claimed) { return self.delayed(.mark(key), now) }
+        if let keys = self.keys(.settled) { return self.delayed(.prove(keys), now) }
+        if let keys = self.keys(.claimed) { return self.delayed(.mark(keys), now) }
         if self.isStopping {
             if self.phases.isEmpty { return .wait(until: self.renewNotBefore) }
-        } else if self.hasRoom, now >= self.claimNotBefore {
-            return self.delayed(.claim, now)
+        } else if self.room > 0, now >= self.claimNotBefore {
+            return self.delayed(.claim(countMax: self.room), now)
         }
-        let mayClaim = !self.isStopping && self.hasRoom
+        let mayClaim = !self.isStopping && self.room > 0
         return .wait(until: mayClaim ? min(self.claimNotBefore, self.renewNotBefore) : self.renewNotBefore)
     }
 
@@ -239,11 +239,16 @@ package struct QueueWorkerStateMachine: Sendable {
         return .wait(until: self.leasedAt == nil ? self.retryNotBefore : min(self.retryNotBefore, self.sendNotAfter))
     }
 
-    private func first(_ phase: Phase) -> QueueChunkKey? { self.phases.filter { $0.value == phase }.keys.min() }
+    /// The chunks of a phase in order; `nil` if there are none.
+    private func keys(_ phase: Phase) -> [QueueChunkKey]? {
+        let keys = self.phases.filter { $0.value == phase }.keys
+        return keys.isEmpty ? nil : keys.sorted()
+    }
 
-    private var hasRoom: Bool {
+    /// How many more chunks the worker may hold.
+    private var room: Int {
         let aheadCount = self.phases.values.count { $0 == .claimed || $0 == .sending }
-        return aheadCount < self.limits.aheadCountMax && self.phases.count < self.limits.heldCountMax
+        return min(self.limits.aheadCountMax - aheadCount, self.limits.heldCountMax - self.phases.count)
     }
 
     /// Whether the source of notifications has ended: nothing is held, and nothing will be claimed.

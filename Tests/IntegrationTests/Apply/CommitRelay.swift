@@ -3,21 +3,24 @@
 import Foundation
 import NIOConcurrencyHelpers
 
-/// Forwards connections to the socket of a database server, and cuts each one at a commit.
+/// Forwards connections to the socket of a database server, and cuts each one at a commit, or leaves off forwarding.
 final class CommitRelay: Sendable {
     /// When a connection is cut.
-    enum Cut: CaseIterable {
+    enum Cut {
         /// The server does not get the commit.
         case before
         /// The server has committed, and the client does not get the answer.
         case after
+        /// The server does not get this message of the client, nor anything later, and no side sees an end.
+        case stalledAtMessage
     }
 
     let port: Int
     private let listener: CInt
     private let path: String
     private let cut: Cut
-    private let commitCount: Int
+    /// The number of the commit, or of the message, at which a connection is cut.
+    private let count: Int
     private let sockets = NIOLockedValueBox<[CInt]>([])
 
     /// Listens on loopback until ``stop()``.
@@ -25,12 +28,12 @@ final class CommitRelay: Sendable {
     /// - Parameters:
     ///   - path: the socket of the server.
     ///   - cut: when a connection is cut.
-    ///   - commitCount: the number of the commit at which it is cut.
+    ///   - count: the number of the commit, or of the message, at which it is cut.
     /// - Throws: an error if no port can be opened.
-    init(to path: String, _ cut: Cut, atCommit commitCount: Int) throws {
+    init(to path: String, _ cut: Cut, at count: Int) throws {
         self.path = path
         self.cut = cut
-        self.commitCount = commitCount
+        self.count = count
         let listener = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -56,16 +59,23 @@ final class CommitRelay: Sendable {
                 var count = 0
                 Self.pump(client, server) { bytes in
                     // PostgreSQL's statement ends with a zero byte.
-                    if bytes.suffix(7).filter({ $0 > 0 }).suffix(6) == Array("COMMIT".utf8)[...] { count += 1 }
-                    guard count == self.commitCount else { return true }
-                    if self.cut == .before { return false }
-                    isCut.withLockedValue { $0 = true }
-                    return true
+                    let isCommit = bytes.suffix(7).filter { $0 > 0 }.suffix(6) == Array("COMMIT".utf8)[...]
+                    if isCommit || self.cut == .stalledAtMessage { count += 1 }
+                    guard count == self.count else { return .forwarded }
+                    if self.cut != .before { isCut.withLockedValue { $0 = true } }
+                    return self.cut == .before ? .ended : self.cut == .after ? .forwarded : .stalled
                 }
             }
-            Thread.detachNewThread { Self.pump(server, client) { _ in !isCut.withLockedValue { $0 } } }
+            Thread.detachNewThread {
+                Self.pump(server, client) { _ in
+                    guard isCut.withLockedValue({ $0 }) else { return .forwarded }
+                    return self.cut == .stalledAtMessage ? .stalled : .ended
+                }
+            }
         }
     }
+
+    private enum Action { case forwarded, ended, stalled }
 
     private func connectToServer() -> CInt {
         let server = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
@@ -80,13 +90,15 @@ final class CommitRelay: Sendable {
         return server
     }
 
-    /// Forwards bytes until `isForwarded` returns `false` or a side ends; then both sides end.
-    private static func pump(_ source: CInt, _ target: CInt, _ isForwarded: ([UInt8]) -> Bool) {
+    /// Forwards bytes until a side ends; then both sides end, unless forwarding has stalled.
+    private static func pump(_ source: CInt, _ target: CInt, _ action: ([UInt8]) -> Action) {
         var buffer = [UInt8](repeating: 0, count: 65_536)
-        while case let count = recv(source, &buffer, buffer.count, 0), count > 0 {
-            guard isForwarded(Array(buffer[..<count])) else { break }
-            guard send(target, buffer, count, CInt(MSG_NOSIGNAL)) == count else { break }
+        var last = Action.forwarded
+        while last == .forwarded, case let count = recv(source, &buffer, buffer.count, 0), count > 0 {
+            last = action(Array(buffer[..<count]))
+            guard last == .forwarded, send(target, buffer, count, CInt(MSG_NOSIGNAL)) == count else { break }
         }
+        guard last != .stalled else { return }
         shutdown(source, CInt(SHUT_RDWR))
         shutdown(target, CInt(SHUT_RDWR))
     }

@@ -47,8 +47,9 @@ struct QueueWalk {
 
     private enum Answer {
         case changed(Bool)
-        case claimed(QueueChunkAccount?)
-        case proved(Bool, QueueChunkAccount)
+        case claimed([QueueChunkAccount])
+        case marked(Set<QueueChunkKey>)
+        case proved([(account: QueueChunkAccount, isOwned: Bool)])
     }
 
     private final class Worker {
@@ -236,25 +237,32 @@ struct QueueWalk {
             guard let lease = self.leases[worker.id], lease > self.now else { return .changed(false) }
             self.leases[worker.id] = self.now + self.limits.lease
             return .changed(true)
-        case .claim: return .claimed(self.claim(worker))
-        case .mark(let key):
-            guard self.isOwned(key, worker) else { return .changed(false) }
-            self.rows[key]?.written = self.count
-            return .changed(true)
-        case .prove(let key):
-            guard let account = worker.accounts[key] else { return .changed(false) }
-            guard self.isOwned(key, worker) else { return .proved(false, account) }
-            let proof = account.proof
-            self.rows[key]?.owner = nil
-            self.rows[key]?.written = proof.written
-            self.rows[key]?.proved = proof.proved
-            self.rows[key]?.open = proof.open
-            for index in account.finalIndices {
-                guard let outcome = account.outcomes[index] else { continue }
-                self.committed[ID(key: key, index: index), default: []].append(outcome)
-            }
-            return .proved(true, account)
+        case .claim(let countMax): return .claimed((0..<countMax).compactMap { _ in self.claim(worker) })
+        case .mark(let keys):
+            let owned = keys.filter { self.isOwned($0, worker) }
+            for key in owned { self.rows[key]?.written = self.count }
+            return .marked(Set(owned))
+        case .prove(let keys):
+            return .proved(
+                keys.compactMap { worker.accounts[$0] }.map { account in
+                    let isOwned = self.isOwned(account.key, worker)
+                    if isOwned { self.commit(account) }
+                    return (account, isOwned)
+                }
+            )
         case .wait, .abandon, .end: return .changed(false)
+        }
+    }
+
+    private mutating func commit(_ account: QueueChunkAccount) {
+        let (key, proof) = (account.key, account.proof)
+        self.rows[key]?.owner = nil
+        self.rows[key]?.written = proof.written
+        self.rows[key]?.proved = proof.proved
+        self.rows[key]?.open = proof.open
+        for index in account.finalIndices {
+            guard let outcome = account.outcomes[index] else { continue }
+            self.committed[ID(key: key, index: index), default: []].append(outcome)
         }
     }
 
@@ -288,26 +296,34 @@ struct QueueWalk {
         switch (pending.step, answer) {
         case (.register, _), (.renew, .changed(true)): worker.machine.leased(sentAt: pending.sentAt)
         case (.renew, _): worker.machine.leaseLost()
-        case (.claim, .claimed(let account?)):
-            worker.accounts[account.key] = account
-            worker.machine.claimed(account.key, isComplete: account.waitingCount == 0)
-            if !self.rules.marksFirst, account.waitingCount > 0 { worker.sending.append((account.key, 0)) }
-        case (.claim, _): worker.machine.claimedNothing(isEmpty: false, at: self.now, jitter: 0.5)
-        case (.mark(let key), .changed(let isOwned)):
-            worker.machine.marked(key, isOwned: isOwned)
-            if isOwned { worker.sending.append((key, 0)) } else { worker.accounts[key] = nil }
-        case (.prove(let key), .proved(let isOwned, let account)):
-            let isReported = worker.machine.proved(
-                key,
-                isOwned: isOwned,
-                isComplete: account.proof.open == nil,
-                at: self.now,
-                jitter: 0.5
-            )
-            worker.accounts[key] = nil
-            guard isReported else { return }
-            for index in account.finalIndices { self.reported[ID(key: key, index: index), default: 0] += 1 }
-        case (.prove(let key), _): worker.machine.forget(key)
+        case (.claim, .claimed(let accounts)):
+            for account in accounts {
+                worker.accounts[account.key] = account
+                worker.machine.claimed(account.key, isComplete: account.waitingCount == 0)
+                if !self.rules.marksFirst, account.waitingCount > 0 { worker.sending.append((account.key, 0)) }
+            }
+            if accounts.isEmpty { worker.machine.claimedNothing(isEmpty: false, at: self.now, jitter: 0.5) }
+        case (.mark(let keys), .marked(let owned)):
+            for key in keys {
+                worker.machine.marked(key, isOwned: owned.contains(key))
+                if owned.contains(key) { worker.sending.append((key, 0)) } else { worker.accounts[key] = nil }
+            }
+        case (.prove(let keys), .proved(let accounts)):
+            for (account, isOwned) in accounts {
+                let isReported = worker.machine.proved(
+                    account.key,
+                    isOwned: isOwned,
+                    isComplete: account.proof.open == nil,
+                    at: self.now,
+                    jitter: 0.5
+                )
+                worker.accounts[account.key] = nil
+                guard isReported else { continue }
+                for index in account.finalIndices {
+                    self.reported[ID(key: account.key, index: index), default: 0] += 1
+                }
+            }
+            for key in keys { worker.machine.forget(key) }
         default: break
         }
     }

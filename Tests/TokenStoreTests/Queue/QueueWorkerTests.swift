@@ -18,7 +18,7 @@ import TokenStore
         var machine = QueueWorkerStateMachine(.init())
         #expect(machine.next(at: .seconds(5)) == .register)
         machine.leased(sentAt: .seconds(5))
-        #expect(machine.next(at: .seconds(6)) == .claim)
+        #expect(machine.next(at: .seconds(6)) == .claim(countMax: 2))
     }
 
     @Test func `the lease counts from before its statement was sent, and sending stops at two thirds of it`() {
@@ -37,12 +37,12 @@ import TokenStore
     @Test func `a chunk is marked before it is sent, and proved when all of it has an outcome`() {
         var machine = self.worker(at: .zero)
         machine.claimed(self.key, isComplete: false)
-        #expect(machine.next(at: .zero) == .mark(self.key))
+        #expect(machine.next(at: .zero) == .mark([self.key]))
         machine.marked(self.key, isOwned: true)
         machine.taken(self.key)
-        #expect(machine.next(at: .zero) == .claim)
+        #expect(machine.next(at: .zero) == .claim(countMax: 2))
         machine.settled(self.key)
-        #expect(machine.next(at: .zero) == .prove(self.key))
+        #expect(machine.next(at: .zero) == .prove([self.key]))
         let isReported = machine.proved(self.key, isOwned: true, isComplete: true, at: .zero, jitter: 0)
         #expect(isReported && machine.heldCount == 0)
     }
@@ -64,7 +64,7 @@ import TokenStore
         for number in 0..<2 { machine.marked(QueueChunkKey(batch: 1, number: Int32(number)), isOwned: true) }
         #expect(machine.next(at: .zero) == .wait(until: .milliseconds(7500)))
         machine.taken(self.key)
-        #expect(machine.next(at: .zero) == .claim)
+        #expect(machine.next(at: .zero) == .claim(countMax: 1))
         machine.claimedNothing(isEmpty: false, at: .zero, jitter: 0.25)
         #expect(machine.next(at: .zero) == .wait(until: .milliseconds(750)))
     }
@@ -73,7 +73,7 @@ import TokenStore
         var machine = self.worker(at: .zero)
         machine.claimed(self.key, isComplete: false)
         machine.stop()
-        #expect(!machine.isDone && machine.next(at: .zero) == .mark(self.key))
+        #expect(!machine.isDone && machine.next(at: .zero) == .mark([self.key]))
         machine.marked(self.key, isOwned: true)
         machine.settled(self.key)
         _ = machine.proved(self.key, isOwned: true, isComplete: true, at: .zero, jitter: 0)
