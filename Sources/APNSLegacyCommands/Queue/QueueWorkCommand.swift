@@ -107,6 +107,7 @@ private struct QueueWorkRun {
     let environment: CommandEnvironment
     let connections: SendConnections
     let emit: @Sendable (Diagnostic) -> Void
+    private let limits: SendLimitOptions
     /// The worker that sends now.
     let worker = NIOLockedValueBox<QueueWorker?>(nil)
     var console: Console { self.environment.console }
@@ -117,11 +118,15 @@ private struct QueueWorkRun {
         let (isQuiet, console) = (command.verbosity.quiet, environment.console)
         let emit: @Sendable (Diagnostic) -> Void = { if !isQuiet { console.emit($0) } }
         self.emit = emit
+        // A window that is larger than what the worker holds would never be full.
+        var limits = command.limits
+        limits.window = min(limits.window, UInt64(QueueWorkerStateMachine.Limits().heldCountMax))
+        self.limits = limits
         self.connections = SendConnections(
             endpoint: command.endpoint,
             client: command.client,
             http2: command.http2,
-            limits: command.limits,
+            limits: limits,
             version: command.version,
             topicName: command.work.topic,
             payloadMax: nil,
@@ -227,6 +232,7 @@ private struct QueueWorkRun {
         var limits = QueueWorkerStateMachine.Limits()
         limits.lease = self.command.work.lease.duration
         limits.endsWhenEmpty = self.command.work.untilDone
+        limits.heldCountMax = Int(clamping: self.limits.window)
         while true {
             let worker = QueueWorker(
                 database,

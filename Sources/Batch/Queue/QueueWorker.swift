@@ -321,7 +321,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
         let account = claim.account
         self.lastKey = account.key
         self.withState { state in
-            state.machine.claimed(account.key, isComplete: account.waitingCount == 0)
+            state.machine.claimed(account.key, count: account.count, isComplete: account.waitingCount == 0)
             state.slots[account.key] = state.nextSlot
             state.held[state.nextSlot] = Held(claim: claim)
             state.nextSlot += 1

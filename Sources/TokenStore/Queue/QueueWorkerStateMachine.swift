@@ -47,10 +47,19 @@ package struct QueueWorkerStateMachine: Sendable {
         package var lease = Duration.seconds(30)
         /// How long to wait before asking for chunks again if there are none, on average.
         package var pollInterval = Duration.seconds(1)
-        /// The most chunks that a worker holds.
-        package var heldCountMax = 8
+        /// How many notifications a worker holds at which it claims no more; a chunk is claimed whole.
+        ///
+        /// Over the binary protocol, what is held is verified together, and each verification costs a connection.
+        package var heldCountMax = 50_000
         /// The most chunks that a worker holds of which its connections have not taken everything.
-        package var aheadCountMax = 2
+        ///
+        /// It begins with ``aheadCountMin``, so that a slow one leaves chunks to others; the number doubles whenever
+        /// connections have waited for chunks.
+        package var aheadCountMax = 16
+        /// The number with which it begins, and to which it returns when it has not claimed for ``slowInterval``.
+        package var aheadCountMin = 2
+        /// After how long without a claim a worker counts as slow.
+        package var slowInterval = Duration.seconds(1)
         /// Whether to end when there is nothing left to claim.
         package var endsWhenEmpty = false
 
@@ -71,6 +80,12 @@ package struct QueueWorkerStateMachine: Sendable {
     private let limits: Limits
     private let rules: QueueRules
     private var phases: [QueueChunkKey: Phase] = [:]
+    /// The numbers of notifications of the chunks that the worker holds, and their sum.
+    private var counts: [QueueChunkKey: Int] = [:]
+    private var heldNotificationCount = 0
+    private var chunkCountMax = 1
+    private var aheadCount: Int
+    private var claimedAt: Duration?
     /// When the statement was sent that began or extended the lease; `nil` before the first one.
     private var leasedAt: Duration?
     private var claimNotBefore = Duration.zero
@@ -85,6 +100,7 @@ package struct QueueWorkerStateMachine: Sendable {
     package init(_ limits: Limits, rules: QueueRules = QueueRules()) {
         self.limits = limits
         self.rules = rules
+        self.aheadCount = limits.aheadCountMin
     }
 
     // MARK: The lease
@@ -112,7 +128,10 @@ package struct QueueWorkerStateMachine: Sendable {
     package var heldCount: Int { self.phases.count }
 
     /// A chunk was claimed; it is complete if none of its notifications is to be sent.
-    package mutating func claimed(_ key: QueueChunkKey, isComplete: Bool) {
+    package mutating func claimed(_ key: QueueChunkKey, count: Int, isComplete: Bool) {
+        self.counts[key] = count
+        self.heldNotificationCount += count
+        self.chunkCountMax = max(self.chunkCountMax, count)
         self.phases[key] = isComplete ? .settled : self.rules.marksFirst ? .claimed : .sending
         self.failureCount = 0
     }
@@ -136,7 +155,7 @@ package struct QueueWorkerStateMachine: Sendable {
         if isOwned || !self.rules.obeysFence {
             self.phases[key] = .sending
         } else {
-            self.phases[key] = nil
+            self.forget(key)
             self.close(.fenced)
         }
     }
@@ -164,7 +183,7 @@ package struct QueueWorkerStateMachine: Sendable {
         jitter: Double
     ) -> Bool {
         self.failureCount = 0
-        self.phases[key] = nil
+        self.forget(key)
         guard isOwned || !self.rules.obeysFence else {
             self.close(.fenced)
             return false
@@ -175,7 +194,10 @@ package struct QueueWorkerStateMachine: Sendable {
     }
 
     /// The caller holds a chunk no longer, whatever became of it.
-    package mutating func forget(_ key: QueueChunkKey) { self.phases[key] = nil }
+    package mutating func forget(_ key: QueueChunkKey) {
+        self.phases[key] = nil
+        self.heldNotificationCount -= self.counts.removeValue(forKey: key) ?? 0
+    }
 
     // MARK: Ending
 
@@ -227,10 +249,10 @@ package struct QueueWorkerStateMachine: Sendable {
         if let keys = self.keys(.claimed) { return self.delayed(.mark(keys), now) }
         if self.isStopping {
             if self.phases.isEmpty { return .wait(until: self.renewNotBefore) }
-        } else if self.room > 0, now >= self.claimNotBefore {
-            return self.delayed(.claim(countMax: self.room), now)
+        } else if self.hasRoom, now >= self.claimNotBefore {
+            return self.delayed(.claim(countMax: self.room(at: now)), now)
         }
-        let mayClaim = !self.isStopping && self.room > 0
+        let mayClaim = !self.isStopping && self.hasRoom
         return .wait(until: mayClaim ? min(self.claimNotBefore, self.renewNotBefore) : self.renewNotBefore)
     }
 
@@ -245,10 +267,24 @@ package struct QueueWorkerStateMachine: Sendable {
         return keys.isEmpty ? nil : keys.sorted()
     }
 
-    /// How many more chunks the worker may hold.
-    private var room: Int {
-        let aheadCount = self.phases.values.count { $0 == .claimed || $0 == .sending }
-        return min(self.limits.aheadCountMax - aheadCount, self.limits.heldCountMax - self.phases.count)
+    /// The number of chunks that connections have not taken.
+    private var waitingCount: Int { self.phases.values.count { $0 == .claimed || $0 == .sending } }
+
+    private var hasRoom: Bool {
+        self.waitingCount < self.aheadCount && self.heldNotificationCount < self.limits.heldCountMax
+    }
+
+    /// How many more chunks the worker may hold, of which it has room for one.
+    private mutating func room(at now: Duration) -> Int {
+        let waitingCount = self.waitingCount
+        if let claimedAt, now - claimedAt > self.limits.slowInterval {
+            self.aheadCount = self.limits.aheadCountMin
+        } else if self.claimedAt != nil, waitingCount == 0 {
+            self.aheadCount = min(self.aheadCount * 2, self.limits.aheadCountMax)
+        }
+        self.claimedAt = now
+        let count = (self.limits.heldCountMax - self.heldNotificationCount) / self.chunkCountMax
+        return max(1, min(self.aheadCount - waitingCount, count))
     }
 
     /// Whether the source of notifications has ended: nothing is held, and nothing will be claimed.

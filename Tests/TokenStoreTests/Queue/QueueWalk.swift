@@ -97,7 +97,7 @@ struct QueueWalk {
         self.rules.obeysFence = mutant != .ignoresFence
         self.rules.keepsDoubt = mutant != .forgetsDoubt
         self.limits.lease = .seconds(6)
-        self.limits.heldCountMax = 3
+        self.limits.heldCountMax = 3 * self.count
         for number in 0..<self.chunkCount { self.rows[QueueChunkKey(batch: 1, number: Int32(number))] = Row() }
     }
 
@@ -299,7 +299,7 @@ struct QueueWalk {
         case (.claim, .claimed(let accounts)):
             for account in accounts {
                 worker.accounts[account.key] = account
-                worker.machine.claimed(account.key, isComplete: account.waitingCount == 0)
+                worker.machine.claimed(account.key, count: account.count, isComplete: account.waitingCount == 0)
                 if !self.rules.marksFirst, account.waitingCount > 0 { worker.sending.append((account.key, 0)) }
             }
             if accounts.isEmpty { worker.machine.claimedNothing(isEmpty: false, at: self.now, jitter: 0.5) }

@@ -36,7 +36,7 @@ import TokenStore
 
     @Test func `a chunk is marked before it is sent, and proved when all of it has an outcome`() {
         var machine = self.worker(at: .zero)
-        machine.claimed(self.key, isComplete: false)
+        machine.claimed(self.key, count: 10, isComplete: false)
         #expect(machine.next(at: .zero) == .mark([self.key]))
         machine.marked(self.key, isOwned: true)
         machine.taken(self.key)
@@ -49,7 +49,7 @@ import TokenStore
 
     @Test func `a worker that is fenced closes its connections, and reports nothing`() {
         var machine = self.worker(at: .zero)
-        machine.claimed(self.key, isComplete: false)
+        machine.claimed(self.key, count: 10, isComplete: false)
         machine.marked(self.key, isOwned: true)
         machine.settled(self.key)
         let isReported = machine.proved(self.key, isOwned: false, isComplete: true, at: .zero, jitter: 0)
@@ -60,8 +60,7 @@ import TokenStore
 
     @Test func `no more than two chunks are claimed ahead, and polling has jitter`() {
         var machine = self.worker(at: .zero)
-        for number in 0..<2 { machine.claimed(QueueChunkKey(batch: 1, number: Int32(number)), isComplete: false) }
-        for number in 0..<2 { machine.marked(QueueChunkKey(batch: 1, number: Int32(number)), isOwned: true) }
+        self.claim(0..<2, &machine)
         #expect(machine.next(at: .zero) == .wait(until: .milliseconds(7500)))
         machine.taken(self.key)
         #expect(machine.next(at: .zero) == .claim(countMax: 1))
@@ -69,9 +68,34 @@ import TokenStore
         #expect(machine.next(at: .zero) == .wait(until: .milliseconds(750)))
     }
 
+    private func claim(_ numbers: Range<Int32>, _ machine: inout QueueWorkerStateMachine) {
+        let keys = numbers.map { QueueChunkKey(batch: 1, number: $0) }
+        for key in keys { machine.claimed(key, count: 10, isComplete: false) }
+        for key in keys { machine.marked(key, isOwned: true) }
+    }
+
+    @Test func `a worker whose connections had to wait claims more ahead, up to what it may hold`() {
+        var limits = QueueWorkerStateMachine.Limits()
+        limits.heldCountMax = 100
+        var machine = QueueWorkerStateMachine(limits)
+        machine.leased(sentAt: .zero)
+        var (next, time, counts) = (Int32(0), Duration.zero, [Int]())
+        while case .claim(let count) = machine.next(at: time) {
+            counts.append(count)
+            self.claim(next..<(next + Int32(count)), &machine)
+            for number in next..<(next + Int32(count)) { machine.taken(QueueChunkKey(batch: 1, number: number)) }
+            next += Int32(count)
+            time += .milliseconds(100)
+        }
+        #expect(counts == [2, 4, 4])
+        // One that was slow begins again.
+        for number in 0..<next { machine.forget(QueueChunkKey(batch: 1, number: number)) }
+        #expect(machine.next(at: time + .seconds(2)) == .claim(countMax: 2))
+    }
+
     @Test func `a worker that is stopped finishes its chunks, and claims no more`() {
         var machine = self.worker(at: .zero)
-        machine.claimed(self.key, isComplete: false)
+        machine.claimed(self.key, count: 10, isComplete: false)
         machine.stop()
         #expect(!machine.isDone && machine.next(at: .zero) == .mark([self.key]))
         machine.marked(self.key, isOwned: true)
