@@ -309,7 +309,7 @@ void disk_survive(struct host *host, bool is_power_failure) {
             }
     nftw(host->folder, copy_live, 16, FTW_PHYS);
     if (is_power_failure) lose_names();
-    struct host *successor = is_power_failure ? NULL : next_host();
+    struct host *successor = is_power_failure ? NULL : reserve_host(host->next_folder);
     for (int i = 0; i < REAL_DESCRIPTOR_COUNT; i++)
         if (opened[i] && opened[i]->host == host) opened[i] = NULL;
     for (struct file *file = files; file; file = file->next)

@@ -8,20 +8,26 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct host hosts[HOST_COUNT];
 static int host_count = 1;
 int current_host;
 
 int sim_add_host(const char *folder, const char *next_folder) {
-    if (host_count == HOST_COUNT) abort();
-    struct host *host = &hosts[host_count];
-    host->folder = disk_open(folder);
+    int number = host_count;
+    for (int i = 1; i < host_count; i++)
+        if (!hosts[i].is_dead && strcmp(hosts[i].folder, folder) == 0) number = i;
+    struct host *host = number == host_count ? reserve_host(folder) : &hosts[number];
     host->next_folder = disk_open(next_folder);
-    return host_count++;
+    return number;
 }
 
-struct host *next_host(void) { return &hosts[host_count]; }
+struct host *reserve_host(const char *folder) {
+    if (host_count == HOST_COUNT) abort();
+    hosts[host_count].folder = disk_open(folder);
+    return &hosts[host_count++];
+}
 
 void sim_enter_host(int host) { current_host = host; }
 bool sim_is_dead(int host) { return hosts[host].is_dead; }

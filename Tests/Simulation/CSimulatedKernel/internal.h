@@ -150,8 +150,8 @@ struct host {
 extern struct host hosts[HOST_COUNT];
 extern int current_host;
 
-/// The host that is added next: after a death, that of what survived.
-struct host *next_host(void);
+/// Makes a host that is added later with this folder: after a death, that of what survived.
+struct host *reserve_host(const char *folder);
 
 void check_deaths(void);
 

@@ -26,6 +26,8 @@ struct BatchScenario: Sendable {
     private let command = Chance.one(of: [Command.enhanced, .items])
     /// Whether bits of the journal flip, so that damage may be reported.
     private let isDamaged = Chance.once(in: 4)
+    /// Whether another `send` is run at the same time.
+    private let hasSecondSend = Chance.once(in: 3) && simplified.contains(.secondInstances)
 
     init(_ materials: Materials, _ history: History) {
         self.materials = materials
@@ -57,7 +59,7 @@ struct BatchScenario: Sendable {
                 let trouble = Task { if !isLast { try await Network.makeTrouble(self.history) } }
                 do {
                     let result = try await machine.run(isLast ? .none : Chance.one(of: Machine.Trouble.allCases)) {
-                        try await self.send($0, port, mayEndEarly: !isLast)
+                        try await self.runCommands($0, port, isLast)
                     }
                     isComplete = result ?? false
                 } catch {
@@ -95,8 +97,44 @@ struct BatchScenario: Sendable {
         fclose(file)
     }
 
+    /// Runs `send`, and sometimes another one with the same files meanwhile.
+    private func runCommands(_ process: Machine.Process, _ port: Int, _ isLast: Bool) async throws -> Bool {
+        let openCount = NIOLockedValueBox(0)
+        guard !isLast, self.hasSecondSend else { return try await self.send(process, port, openCount, !isLast) }
+        async let second: Void = self.sendSecond(process, port, openCount)
+        let isComplete = try await self.send(process, port, openCount, true)
+        try await second
+        return isComplete
+    }
+
+    /// Runs another `send` a few times: it takes over if the first one has ended, and is refused and changes nothing if
+    /// not.
+    private func sendSecond(_ process: Machine.Process, _ port: Int, _ openCount: OpenCount) async throws {
+        func contents() -> [String] { ["/journal", "/results"].map { Self.content(process.folder + $0) } }
+        for _ in 0..<Chance.number(1...3) {
+            try await SimulatedTime.pass(Chance.duration(0...Chance.one(of: [10, 500, 5000])))
+            guard process.isAlive else { return }
+            let (before, isUsed) = (contents(), openCount.withLockedValue { $0 > 0 })
+            do {
+                _ = try await self.send(process, port, openCount, true)
+            } catch let error as BatchFileError where error.kind == .inUse && isUsed {
+                guard process.isAlive else { return }
+                self.history.note("the other run is refused: \(self.text(error))")
+                if contents() != before { self.history.fail("a refused run has changed a file") }
+            }
+        }
+    }
+
+    /// The number of runs that have opened the journal.
+    private typealias OpenCount = NIOLockedValueBox<Int>
+
     /// What the command `send` does; returns whether an earlier run has completed the batch.
-    private func send(_ process: Machine.Process, _ port: Int, mayEndEarly: Bool) async throws -> Bool {
+    private func send(
+        _ process: Machine.Process,
+        _ port: Int,
+        _ openCount: OpenCount,
+        _ mayEndEarly: Bool
+    ) async throws -> Bool {
         let payload = Array(#"{"aps":{"alert":"x"}}"#.utf8)
         let input = try SendInput(path: Self.inputPath)
         try input.begin(expecting: .tokens)
@@ -105,6 +143,9 @@ struct BatchScenario: Sendable {
         let batch = try OpenedBatch(input, BatchReader(format: .tokens, options: options))
         let (journalPath, resultsPath) = (process.folder + "/journal", process.folder + "/results")
         let journal = try SendJournal(path: journalPath, of: input, payload: payload, results: resultsPath)
+        openCount.withLockedValue { $0 += 1 }
+        defer { openCount.withLockedValue { $0 -= 1 } }
+        if openCount.withLockedValue({ $0 > 1 }), process.isAlive { self.history.fail("two runs have the journal") }
         if journal.past.isComplete { return true }
         let results = try SendResults(
             path: resultsPath,

@@ -8,13 +8,15 @@ import Logging
 import NIOConcurrencyHelpers
 import TokenStore
 
-/// An old provider, the gateway, and the service behind it; the network fails on one side of the gateway, or nowhere,
-/// and the gateway is killed and begins again with its database.
+/// An old provider, one or two gateways, and the service behind them; the network fails on one side of a gateway, or
+/// nowhere, and the gateways are killed and begin again, each with its database.
+///
+/// Of two gateways, the provider uses one until a connection fails, or each for some connections, as with a balancer.
 ///
 /// What is checked is the promise to the provider: what an error response says of its notifications is true, and after
 /// an orderly end without one, all of them arrived. The gateway delivers a notification again only if the provider
-/// could not know of it, or if the service may not have answered. What it accepted for a removed app is on its feedback
-/// list.
+/// could not know of it, or if the service may not have answered; two gateways do not know of each other's resends. What
+/// was accepted for a removed app is on the feedback list of one.
 struct GatewayScenario: Sendable {
     private let materials: Materials
     private let history: History
@@ -38,6 +40,8 @@ struct GatewayScenario: Sendable {
         ///
         /// It may have arrived: the gateway remembers that, and does not deliver it when it is sent again.
         var isResendExpected = false
+        /// The gateway of that connection.
+        var gateway = 0
         var isAccepted = false
         var isRejected = false
 
@@ -64,19 +68,25 @@ struct GatewayScenario: Sendable {
                 let removal = Timestamp(secondsSince1970: wallSeconds - 86_400)
                 simulator.register(SimulatedDevice(token: token, topic: Self.topic, removalTimestamp: removal))
             }
-            let machine = Machine("gateway", self.history)
-            let gateway = SimulatedGateway(self.materials, servicePort: simulator.http2Port)
-            self.history.note("rejections: \(gateway.rejections)")
+            let names =
+                Chance.once(in: 3) && simplified.contains(.secondInstances) ? ["gateway", "other"] : ["gateway"]
+            let gateways = names.map { _ in SimulatedGateway(self.materials, servicePort: simulator.http2Port) }
+            let machines = names.map { Machine($0, self.history) }
+            self.history.note("rejections: \(gateways.map(\.rejections))")
             let troubles = Chance.one(of: [
                 [Machine.Trouble.none], [.death], [.disk], [.diskAndDeath], Machine.Trouble.allCases,
             ])
-            let running = Task { try await gateway.run(on: machine, troubles, self.history) }
-            let side = try await self.runProvider(count, try await gateway.port(), simulator.http2Port)
-            gateway.finish()
-            try await running.value
-            let missingCount = self.check(side) + (try self.checkFeedback(machine.folder))
+            let running = zip(gateways, machines).map { gateway, machine in
+                Task { try await gateway.run(on: machine, troubles, self.history) }
+            }
+            var ports: [Int] = []
+            for gateway in gateways { ports.append(try await gateway.port()) }
+            let side = try await self.runProvider(count, ports, simulator.http2Port)
+            for gateway in gateways { gateway.finish() }
+            for task in running { try await task.value }
+            let missingCount = self.check(side) + (try self.checkFeedback(machines.map(\.folder)))
             // A provider that never reads cannot be told.
-            let missingCountMax = gateway.rejections == .ignore ? gateway.unreportedCount : 0
+            let missingCountMax = gateways.reduce(0) { $0 + ($1.rejections == .ignore ? $1.unreportedCount : 0) }
             if missingCount > missingCountMax {
                 self.history.fail("\(missingCount) are missing that were accepted, and \(missingCountMax) are counted")
             }
@@ -90,26 +100,30 @@ struct GatewayScenario: Sendable {
 
     // MARK: The provider
 
-    private func runProvider(_ count: Int, _ port: Int, _ servicePort: Int) async throws -> Side {
+    private func runProvider(_ count: Int, _ ports: [Int], _ servicePort: Int) async throws -> Side {
         let side = Chance.one(of: Side.allCases)
         switch side {
-        case .provider: Network.make(faultPort: port)
+        case .provider: Network.make(faultPort: Chance.one(of: ports))
         case .service: Network.make(faultPort: servicePort)
         // No port of the simulation.
         case .none: Network.make(faultPort: 1)
         }
         self.history.note("faults: \(side), \(count) notifications")
         let trouble = Task { if side != .none { try await Network.makeTrouble(self.history) } }
-        var provider = OldProvider(tls: self.materials.client, port: port, history: self.history)
+        var provider = OldProvider(tls: self.materials.client, history: self.history)
+        var gateway = Chance.number(0...ports.count - 1)
+        let isSticky = Chance.once(in: 2)
         var pending = Array(0..<count)
         for _ in 0..<Self.connectionCountMax where !pending.isEmpty {
             let part = Array(pending.prefix(Chance.number(1...count)))
-            let result = try await provider.send(part)
-            self.learn(result, part)
+            let result = try await provider.send(part, port: ports[gateway])
+            self.learn(result, part, gateway)
             pending = provider.next(result, part, pending)
             switch result {
-            case .failed, .unconnected: try await SimulatedTime.pass(Chance.duration(0...5000))
-            case .complete, .response, .unread: break
+            case .failed, .unconnected:
+                try await SimulatedTime.pass(Chance.duration(0...5000))
+                gateway = Chance.number(0...ports.count - 1)
+            case .complete, .response, .unread: if !isSticky { gateway = Chance.number(0...ports.count - 1) }
             }
         }
         trouble.cancel()
@@ -122,13 +136,18 @@ struct GatewayScenario: Sendable {
     /// The provider gives up after so many connections.
     private static let connectionCountMax = 30
 
-    private func learn(_ result: OldProvider.Result, _ part: [Int]) {
+    private func learn(_ result: OldProvider.Result, _ part: [Int], _ gateway: Int) {
         self.knowledge.withLockedValue { knowledge in
             func change(_ numbers: some Sequence<Int>, _ body: (inout Knowledge) -> Void) {
                 for number in numbers { body(&knowledge[number, default: Knowledge()]) }
             }
             if case .unconnected = result { return }
-            change(part) { $0.isResendExpected = false }
+            change(part) { notification in
+                // Another gateway does not know what the last one has delivered.
+                if notification.isResendExpected, notification.gateway != gateway { notification.blindCount += 1 }
+                notification.isResendExpected = false
+                notification.gateway = gateway
+            }
             switch result {
             case .unconnected: break
             case .failed, .unread: change(part) { $0.blindCount += 1 }
@@ -176,14 +195,16 @@ struct GatewayScenario: Sendable {
         return missingCount
     }
 
-    /// Returns the number of notifications that the gateway accepted for a removed app, and that its feedback list does
-    /// not have.
-    private func checkFeedback(_ folder: String) throws -> Int {
+    /// Returns the number of notifications that a gateway accepted for a removed app, and that no feedback list has.
+    private func checkFeedback(_ folders: [String]) throws -> Int {
         var missingCount = 0
-        let store = try SQLiteGatewayStore(path: folder + SimulatedGateway.storeName, logger: Self.quiet)
         let list = TokenScope(topic: Self.topic, environment: SimulatedGateway.environment)
-        let page = store.page(of: list, from: 0, countMin: .max)
-        let listed = Set(page.buckets.flatMap(\.keys).compactMap(Row.number))
+        var listed: Set<Int> = []
+        for folder in folders {
+            let store = try SQLiteGatewayStore(path: folder + SimulatedGateway.storeName, logger: Self.quiet)
+            let page = store.page(of: list, from: 0, countMin: .max)
+            listed.formUnion(page.buckets.flatMap(\.keys).compactMap(Row.number))
+        }
         for (number, knowledge) in self.knowledge.withLockedValue({ $0 }) {
             if knowledge.isAccepted, Self.isDead(number), !listed.contains(number) {
                 self.history.note("\(number) was accepted for a removed app, and its token is not listed")

@@ -35,7 +35,6 @@ struct OldProvider {
     enum Resending: CaseIterable { case behindTheNamed, atTheNamed, atTheFirst }
 
     private let tls: TLSConfiguration
-    private let port: Int
     private let history: History
     private let command = Chance.one(of: Command.allCases)
     /// Many count from 0.
@@ -47,14 +46,13 @@ struct OldProvider {
     private static let resendCountMax = 3
     private var resendCounts: [Int: Int] = [:]
 
-    init(tls: TLSConfiguration, port: Int, history: History) {
+    init(tls: TLSConfiguration, history: History) {
         self.tls = tls
-        self.port = port
         self.history = history
     }
 
     /// Sends notifications over a connection, closes its sending side, and reads to the end.
-    mutating func send(_ numbers: [Int]) async throws -> Result {
+    mutating func send(_ numbers: [Int], port: Int) async throws -> Result {
         var frames: [[UInt8]] = []
         for (index, number) in numbers.enumerated() {
             let identifier = self.firstIdentifier + UInt32(index)
@@ -65,7 +63,7 @@ struct OldProvider {
         let partCount = self.writesInParts ? Chance.number(1...10) : frames.count
         var hasWritten = false
         do {
-            return try await ScriptedProvider.withConnection(port: self.port, tls: self.tls) { provider in
+            return try await ScriptedProvider.withConnection(port: port, tls: self.tls) { provider in
                 hasWritten = true
                 for start in stride(from: 0, to: frames.count, by: partCount) {
                     provider.push(frames[start..<min(frames.count, start + partCount)].flatMap(\.self))

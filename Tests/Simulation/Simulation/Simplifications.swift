@@ -4,7 +4,7 @@
 struct Simplifications: Sendable, CustomStringConvertible {
     /// The kinds of trouble.
     enum Fault: String, CaseIterable, Sendable {
-        case resets, stalls, refusals, trouble, shortIO, threads, deaths, powerFailures, disks, flips
+        case resets, stalls, refusals, trouble, shortIO, threads, deaths, powerFailures, disks, flips, secondInstances
     }
 
     private var missing: Set<Fault> = []
