@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import TokenStore
 
 /// A queue in a PostgreSQL server of its own.
 struct QueueScene: Sendable {
     let scene: SendScene
     let server: PostgreSQLServer
+    /// The pooler in transaction mode through which everything goes in the long run.
+    let pooler: PgBouncer?
+
+    var address: String { self.pooler?.address ?? self.server.address }
 
     /// Whether there is a server, and a client of it.
     static var isPossible: Bool {
@@ -16,21 +21,25 @@ struct QueueScene: Sendable {
     /// Starts a server with an empty queue.
     static func with(_ scene: SendScene, _ body: (QueueScene) async throws -> Void) async throws {
         let server = try await PostgreSQLServer(in: scene.folder)
+        let pooler =
+            TestEffort.isLong && PgBouncer.isInstalled ? try await PgBouncer(in: scene.folder, for: server) : nil
         do {
-            let queue = QueueScene(scene: scene, server: server)
+            let queue = QueueScene(scene: scene, server: server, pooler: pooler)
             let run = try await queue.run("init")
             guard run.ending.code == 0 else { throw Child.Failure(description: "queue init: \(run)") }
             try await body(queue)
         } catch {
+            await pooler?.stop()
             await server.stop()
             throw error
         }
+        await pooler?.stop()
         await server.stop()
     }
 
     /// Runs a subcommand in this process.
     func run(_ name: String, _ arguments: [String] = [], address: String? = nil) async throws -> SendScene.Run {
-        try await self.scene.run(["queue", name, "--database", address ?? self.server.address] + arguments)
+        try await self.scene.run(["queue", name, "--database", address ?? self.address] + arguments)
     }
 
     /// Loads a file of JSON lines, and returns what was reported.
@@ -40,7 +49,7 @@ struct QueueScene: Sendable {
 
     /// The words of a worker that ends when everything is done.
     func worker(_ port: Int, _ transport: String, results: String, _ arguments: [String] = []) -> [String] {
-        ["queue", "work", "--database", self.server.address, "--until-done", "--transport", transport]
+        ["queue", "work", "--database", self.address, "--until-done", "--transport", transport]
             + self.scene.endpoint(port) + ["--results", self.scene.path(results)] + arguments
     }
 
