@@ -2,6 +2,7 @@
 
 import APNSProvider
 import APNSSession
+import APNSTransport
 import APNSWire
 import ArgumentParser
 import Batch
@@ -147,6 +148,17 @@ private struct QueueWorkRun {
         guard let topic = self.connections.topic(identity) else {
             throw CommandFailure(.usage, "the certificate names no topic; add --topic BUNDLE-ID")
         }
+        // Over the binary protocol, the service takes the certificate's topic, whatever the batch has.
+        let provider = identity.map { ProviderIdentity($0.certificate) }
+        let isBinary = self.command.http2.transport == .binary
+        let topics = isBinary ? provider?.topic.map { [$0] } ?? [] : provider?.topics ?? []
+        guard topics.isEmpty || topics.contains(topic) else {
+            let names = topics.joined(separator: ", ")
+            throw CommandFailure(
+                .configuration,
+                "the certificate is for \(names), so it cannot send batches of \(topic)"
+            )
+        }
         return QueueScope(
             topic: topic,
             environment: self.command.work.batchEnvironment ?? self.command.endpoint.environment ?? .production,
@@ -160,7 +172,7 @@ private struct QueueWorkRun {
         _ = try self.connections.sender(tls)
         let scope = try self.scope(tls.identity)
         let database = try QueueDatabase(self.command.queue.database)
-        try self.warnOfLongPayloads(database, scope)
+        var hasLongPayloads = try self.warnOfLongPayloads(database, scope)
         // Earlier results of the same worker stay.
         let file = try OutputFile(
             path: self.command.report.results ?? "-",
@@ -181,16 +193,22 @@ private struct QueueWorkRun {
         summary.isInterrupted = report.ending != .stopped
         self.environment.summary.set(summary.json)
         self.emit("\(summary.text)")
-        guard let failure, failure.status != .tryAgain else { return ExitStatus(summary) }
-        return failure.status
+        if let failure, failure.status != .tryAgain { return failure.status }
+        // Others may have become ready meanwhile, or be done.
+        if report.ending == .stopped { hasLongPayloads = try !database.batchesTooLong(scope).isEmpty }
+        let status = ExitStatus(summary)
+        return status == .success && self.command.work.untilDone && hasLongPayloads ? .someRefused : status
     }
 
-    private func warnOfLongPayloads(_ database: QueueDatabase, _ scope: QueueScope) throws {
-        for batch in try database.batchesTooLong(scope) {
+    /// Returns whether there are batches with payloads that are too long.
+    private func warnOfLongPayloads(_ database: QueueDatabase, _ scope: QueueScope) throws -> Bool {
+        let batches = try database.batchesTooLong(scope)
+        for batch in batches {
             let limit = scope.payloadByteCountMax.grouped
             let text = "batch \(batch) has payloads of more than \(limit) bytes, which this worker cannot send"
             self.console.emit(.warning(text))
         }
+        return !batches.isEmpty
     }
 
     private func workShowingProgress(

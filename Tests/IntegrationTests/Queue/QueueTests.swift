@@ -136,6 +136,32 @@ import Testing
         }
     }
 
+    @Test func `a batch whose payloads are too long for a worker is no success`() async throws {
+        let path = try self.scene.write("tokens.txt", SendScene.token(1) + "\n")
+        let payload = #"{"aps":{"alert":""# + String(repeating: "x", count: 3000) + #""}}"#
+        let payloadPath = try self.scene.write("payload.json", payload)
+        try await QueueScene.with(self.scene) { queue in
+            let loaded = try await queue.load(path, ["--format", "tokens", "--payload", payloadPath])
+            #expect(loaded.ending.code == 0, "\(loaded)")
+            try await SendScene.withGateway { simulator in
+                let run = try await self.scene.run(queue.worker(simulator.gatewayPort, "binary", results: "r.jsonl"))
+                #expect(run.ending.code == 1 && run.error.contains("batch 1 has payloads of more than"), "\(run)")
+            }
+        }
+    }
+
+    @Test(arguments: ["binary", "http2"])
+    func `a worker refuses batches of a topic that its certificate does not have`(transport: String) async throws {
+        try await QueueScene.with(self.scene) { queue in
+            try await SendScene.withGateway { simulator in
+                let port = transport == "binary" ? simulator.gatewayPort : simulator.http2Port
+                let words = queue.worker(port, transport, results: "r.jsonl", ["--topic", "com.example.other"])
+                let run = try await self.scene.run(words)
+                #expect(run.ending.code == 78 && run.error.contains("com.example.app, so"), "\(run)")
+            }
+        }
+    }
+
     @Test func `a worker goes on when its server was restarted`() async throws {
         let path = try self.scene.write("batch.jsonl", (1...1000).map { SendScene.line($0) }.joined())
         try await QueueScene.with(self.scene) { queue in
