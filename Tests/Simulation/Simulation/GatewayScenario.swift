@@ -15,8 +15,8 @@ import TokenStore
 ///
 /// What is checked is the promise to the provider: what an error response says of its notifications is true, and after
 /// an orderly end without one, all of them arrived. The gateway delivers a notification again only if the provider
-/// could not know of it, or if the service may not have answered; two gateways do not know of each other's resends. What
-/// was accepted for a removed app is on the feedback list of one.
+/// could not know of it, or if the service may not have answered; two gateways do not know of each other's resends.
+/// What was accepted for a removed app is on the feedback list of one.
 struct GatewayScenario: Sendable {
     private let materials: Materials
     private let history: History
