@@ -67,7 +67,13 @@ struct GatewayDatabase: Sendable {
         )
         for (table, columns) in [
             ("feedback", [("checksum", "INTEGER")]),
-            ("resend", [("content", "BLOB"), ("lifetime", "INTEGER"), ("response", "INTEGER"), ("place", "INTEGER")]),
+            (
+                "resend",
+                [
+                    ("content", "BLOB"), ("lifetime", "INTEGER"), ("response", "INTEGER"), ("place", "INTEGER"),
+                    ("checksum", "INTEGER"),
+                ]
+            ),
         ] {
             let names = try Set(database.columns(in: table).map(\.name))
             for (name, type) in columns where !names.contains(name) {
@@ -104,15 +110,15 @@ struct GatewayDatabase: Sendable {
         }
     }
 
-    /// Verifies the file and its dead tokens, also while a gateway runs, and changes nothing.
+    /// Verifies the file, its dead tokens and expected resends, also while a gateway runs, and changes nothing.
     ///
     /// - Throws: ``GatewayStoreError`` if it is damaged, or of a newer release.
     static func check(path: String) throws(GatewayStoreError) {
         try self.read(path: path) { database in
             try self.checkVersion(database, path: path)
             try self.verify(database)
-            guard try database.tableExists("feedback") else { return }
-            try GatewayRows.forEachToken(database) { _, _, _ in }
+            if try database.tableExists("feedback") { try GatewayRows.forEachToken(database) { _, _, _ in } }
+            if try database.tableExists("resend") { try GatewayRows.verifyResends(database) }
         }
     }
 

@@ -41,7 +41,7 @@ struct GatewayRows {
     private let forget: Statement
 
     /// The columns of an expected resend.
-    private static let columns = "key, content, lifetime, response, place"
+    private static let columns = "key, content, lifetime, response, place, checksum"
 
     init(_ database: Database) throws {
         self.database = database
@@ -56,7 +56,7 @@ struct GatewayRows {
             sql: "DELETE FROM feedback WHERE topic = ?1 AND environment = ?2 AND token = ?3 AND failed_at <= ?4"
         )
         self.insert = try database.cachedStatement(
-            sql: "INSERT INTO resend (provider, until, \(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?)"
+            sql: "INSERT INTO resend (provider, until, \(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         )
         self.forget = try database.cachedStatement(
             sql: """
@@ -149,36 +149,61 @@ struct GatewayRows {
             arguments: [
                 provider, until, Data(resend.key.bytes), (resend.lifetime?.content.bytes).map { Data($0) },
                 resend.lifetime?.milliseconds, resend.place?.response, resend.place?.index,
+                Self.checksum(resend, of: provider),
             ]
         )
     }
 
+    /// The checksum of what decides which notification is a resend, except for its time, which the index confirms.
+    private static func checksum(_ resend: ExpectedResend, of provider: String) -> Int64 {
+        var checksum = CRC64()
+        checksum.add(provider)
+        for key in [resend.key, resend.lifetime?.content] {
+            unsafe (key?.bytes ?? []).withUnsafeBytes { unsafe checksum.add($0) }
+        }
+        for number in [resend.lifetime?.milliseconds, resend.place?.response, resend.place?.index] {
+            checksum.add(number == nil ? 0 : 1)
+            checksum.add(UInt64(bitPattern: number ?? 0))
+        }
+        return Int64(bitPattern: checksum.value)
+    }
+
     /// Reads the resends that are expected at a time, the oldest first; of all providers if none is given.
     ///
-    /// Damaged rows are left out: what they expect is delivered.
+    /// - Throws: `DatabaseError` for a damaged row.
     static func resends(_ database: Database, of provider: String? = nil, at time: Int64) throws -> [Resend] {
         let condition = provider == nil ? "" : "AND provider = ?"
         let sql = "SELECT provider, until, \(self.columns) FROM resend WHERE until >= ? \(condition) ORDER BY id"
         let arguments = StatementArguments([time]) + StatementArguments([provider].compactMap(\.self))
-        return try Row.fetchAll(database, sql: sql, arguments: arguments).compactMap { row in
-            guard let resend = self.resend(row), let provider: String = try? row.value(0),
-                let until: Int64 = try? row.value(1)
-            else { return nil }
-            return Resend(resend: resend, provider: provider, until: until)
+        return try Row.fetchAll(database, sql: sql, arguments: arguments).map { row in
+            Resend(resend: try self.resend(row), provider: try row.value(0), until: try row.value(1))
         }
     }
 
-    /// Reads the columns of an expected resend, which follow its provider and time; optional ones may be empty.
-    private static func resend(_ row: Row) -> ExpectedResend? {
-        guard let bytes: Data = try? row.value(2), let key = ResendKey(bytes: bytes) else { return nil }
+    /// Verifies all expected resends.
+    ///
+    /// - Throws: `DatabaseError` for a damaged row.
+    static func verifyResends(_ database: Database) throws {
+        // Without the column, the file is of an earlier release.
+        guard try database.columns(in: "resend").contains(where: { $0.name == "checksum" }) else { return }
+        let rows = try Row.fetchCursor(database, sql: "SELECT provider, until, \(self.columns) FROM resend")
+        while let row = try rows.next() { _ = try self.resend(row) }
+    }
+
+    /// Reads the columns of an expected resend, which follow its provider and time; optional ones may be empty, and the
+    /// checksum in rows of earlier releases.
+    private static func resend(_ row: Row) throws -> ExpectedResend {
+        guard let key = ResendKey(bytes: try row.value(2) as Data) else { throw PurgeDamage.kind.error }
         var resend = ExpectedResend(key: key)
-        if let bytes: Data = try? row.value(3), let content = ResendKey(bytes: bytes),
-            let time: Int64 = try? row.value(4)
+        if let bytes: Data = try row.value(3), let content = ResendKey(bytes: bytes), let time: Int64 = try row.value(4)
         {
             resend.lifetime = ExpectedResend.Lifetime(content: content, milliseconds: time)
         }
-        if let response: Int64 = try? row.value(5), let place: Int64 = try? row.value(6) {
+        if let response: Int64 = try row.value(5), let place: Int64 = try row.value(6) {
             resend.place = ExpectedResend.Place(response: response, index: place)
+        }
+        if let checksum: Int64 = try row.value(7), checksum != self.checksum(resend, of: try row.value(0)) {
+            throw PurgeDamage.checksum.error
         }
         return resend
     }

@@ -112,6 +112,7 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
                     state.lists[list, default: FeedbackBuckets()][token] = failedAt
                     state.count += 1
                 }
+                try GatewayRows.verifyResends(database)
                 do {
                     state.admissionTimes = try GatewayRows.admissionTimes(database)
                 } catch {

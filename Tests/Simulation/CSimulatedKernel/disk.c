@@ -324,10 +324,9 @@ void disk_survive(struct host *host, bool is_power_failure) {
 static char candidates[64][PATH_MAX];
 static int candidate_count;
 
-/// Collects files whose damage is noticed: SQLite ends a log that is damaged, others have no content, and the results
-/// of a batch are for the user alone.
+/// Collects files whose damage is noticed: SQLite ends a log that is damaged, and others have no content.
 static int collect_candidate(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    static const char *const endings[] = {"-wal", "-shm", "-journal", ".lock", ".next", "devices.sqlite", "/results"};
+    static const char *const endings[] = {"-wal", "-shm", "-journal", ".lock", ".next", "devices.sqlite"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (has_ending(path, endings[i])) return 0;
     if (kind == FTW_F && status->st_size > 0 && candidate_count < 64) strcpy(candidates[candidate_count++], path);
@@ -345,9 +344,13 @@ const char *sim_flip_bit(const char *folder) {
     struct stat status;
     int descriptor = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
     if (descriptor < 0 || syscall(SYS_fstat, descriptor, &status) != 0) abort();
-    off_t offset = (off_t)sim_random((uint64_t)status.st_size);
-    unsigned char byte;
-    if (syscall(SYS_pread64, descriptor, &byte, 1, offset) != 1) abort();
+    off_t offset = 0;
+    unsigned char byte = 0;
+    // Mostly where something is: much of a database is empty.
+    for (int i = 0; i < 8 && !byte; i++) {
+        offset = (off_t)sim_random((uint64_t)status.st_size);
+        if (syscall(SYS_pread64, descriptor, &byte, 1, offset) != 1) abort();
+    }
     byte ^= (unsigned char)(1 << sim_random(8));
     if (syscall(SYS_pwrite64, descriptor, &byte, 1, offset) != 1) abort();
     syscall(SYS_close, descriptor);

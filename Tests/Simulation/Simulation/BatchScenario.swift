@@ -24,7 +24,7 @@ struct BatchScenario: Sendable {
     private let isBinary = Chance.once(in: 2)
     private let policy = Chance.one(of: [DeliveryPolicy.atMostOnce, .atLeastOnce])
     private let command = Chance.one(of: [Command.enhanced, .items])
-    /// Whether bits of the journal flip, so that damage may be reported.
+    /// Whether bits of the journal and of the results flip, so that damage may be reported.
     private let isDamaged = Chance.once(in: 4)
     /// Whether another `send` is run at the same time.
     private let hasSecondSend = Chance.once(in: 3) && simplified.contains(.secondInstances)
@@ -65,8 +65,8 @@ struct BatchScenario: Sendable {
                 } catch {
                     self.history.note("the run failed: \(self.text(error))")
                     // The user is told to restore it or to begin anew.
-                    let mayBeDamaged = self.isDamaged || machine.hasDiskFailed
-                    if machine.hasLostPower, mayBeDamaged, Self.isDamagedJournal(error) { return }
+                    if machine.hasDamage, (error as? BatchFileError)?.kind == .badData { return }
+                    if machine.hasLostPower, machine.hasDiskFailed, Self.isDamagedJournal(error) { return }
                 }
                 trouble.cancel()
                 _ = await trouble.result
@@ -146,7 +146,10 @@ struct BatchScenario: Sendable {
         openCount.withLockedValue { $0 += 1 }
         defer { openCount.withLockedValue { $0 -= 1 } }
         if openCount.withLockedValue({ $0 > 1 }), process.isAlive { self.history.fail("two runs have the journal") }
-        if journal.past.isComplete { return true }
+        if journal.past.isComplete {
+            try SendResults.check(resultsPath, journal.past)
+            return true
+        }
         let results = try SendResults(
             path: resultsPath,
             isOnlyExceptions: false,

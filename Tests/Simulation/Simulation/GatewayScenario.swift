@@ -71,7 +71,8 @@ struct GatewayScenario: Sendable {
             let names =
                 Chance.once(in: 3) && simplified.contains(.secondInstances) ? ["gateway", "other"] : ["gateway"]
             let gateways = names.map { _ in SimulatedGateway(self.materials, servicePort: simulator.http2Port) }
-            let machines = names.map { Machine($0, self.history) }
+            let isDamaged = Chance.once(in: 4)
+            let machines = names.map { Machine($0, isDamaged: isDamaged, self.history) }
             self.history.note("rejections: \(gateways.map(\.rejections))")
             let troubles = Chance.one(of: [
                 [Machine.Trouble.none], [.death], [.disk], [.diskAndDeath], Machine.Trouble.allCases,
@@ -84,7 +85,10 @@ struct GatewayScenario: Sendable {
             let side = try await self.runProvider(count, ports, simulator.http2Port)
             for gateway in gateways { gateway.finish() }
             for task in running { try await task.value }
-            let missingCount = self.check(side) + (try self.checkFeedback(machines.map(\.folder)))
+            // What was in a damaged database is gone, and somebody was told so.
+            let isWhole = !gateways.contains(where: \.hasBegunAnew)
+            var missingCount = self.check(isWhole ? side : .service)
+            if isWhole { missingCount += try self.checkFeedback(machines.map(\.folder)) }
             // A provider that never reads cannot be told.
             let missingCountMax = gateways.reduce(0) { $0 + ($1.rejections == .ignore ? $1.unreportedCount : 0) }
             if missingCount > missingCountMax {

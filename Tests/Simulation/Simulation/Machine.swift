@@ -27,6 +27,7 @@ final class Machine: Sendable {
         var lifeCount = 0
         var hasLostPower = false
         var hasDiskFailed = false
+        var hasDamage = false
     }
 
     private let base: String
@@ -55,6 +56,9 @@ final class Machine: Sendable {
     ///
     /// It takes the bytes for written, and the next process cannot know.
     var hasDiskFailed: Bool { self.state.withLockedValue(\.hasDiskFailed) }
+
+    /// Whether a bit of a file has flipped.
+    var hasDamage: Bool { self.state.withLockedValue(\.hasDamage) }
 
     private func begin() {
         self.state.withLockedValue { state in
@@ -113,6 +117,7 @@ final class Machine: Sendable {
         self.begin()
         if self.isDamaged, process.hadPowerFailure, Chance.once(in: 2) {
             let name = String(cString: sim_flip_bit(self.folder))
+            self.state.withLockedValue { $0.hasDamage = $0.hasDamage || !name.isEmpty }
             self.history.note("a bit flips in \(name.split(separator: ".").last ?? "no file")")
         }
         return nil

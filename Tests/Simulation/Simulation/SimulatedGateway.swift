@@ -6,6 +6,7 @@ import APNSServer
 import APNSSession
 import APNSWire
 import CSimulatedKernel
+import Glibc
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore
@@ -23,6 +24,7 @@ final class SimulatedGateway: Sendable {
     private let servicePort: Int
     private let boundPort = NIOLockedValueBox(0)
     private let isFinished = NIOLockedValueBox(false)
+    private let hasLostDatabase = NIOLockedValueBox(false)
     private let backends = NIOLockedValueBox<[HTTP2Backend]>([])
     private let inFlightCountMax = Chance.one(of: [1, 10, 1000])
     private let streamCountMax = Chance.one(of: [1, 10, 1000])
@@ -52,6 +54,9 @@ final class SimulatedGateway: Sendable {
     /// The number of notifications that were not delivered, or may not be, and whose provider was not told.
     var unreportedCount: UInt64 { self.backends.withLockedValue { $0.reduce(0) { $0 + $1.unreportedCount } } }
 
+    /// Whether it has begun without its database, which was damaged.
+    var hasBegunAnew: Bool { self.hasLostDatabase.withLockedValue { $0 } }
+
     /// Ends it.
     func finish() { self.isFinished.withLockedValue { $0 = true } }
 
@@ -64,6 +69,11 @@ final class SimulatedGateway: Sendable {
                     try await self.run(process, history)
                 }
                 if hasEnded != nil, isFinished { return }
+            } catch let error as GatewayStoreError where machine.hasDamage {
+                // What the message says, in the middle of a file for all that SQLite does not name so.
+                history.note("the database is moved away: \(error.detail)")
+                for suffix in ["", "-wal", "-shm"] { unlink(machine.folder + Self.storeName + suffix) }
+                self.hasLostDatabase.withLockedValue { $0 = true }
             } catch {
                 history.note("the gateway does not begin")
             }

@@ -91,6 +91,62 @@ import Testing
         #expect(try self.open().resends(of: "shop", for: .seconds(120)) == resends[..<2] + [Self.key(3)])
     }
 
+    @Test func `no flipped bit of an expected resend is believed, at a start or by the check`() async throws {
+        do {
+            let store = try self.open()
+            let resends = try (1...4).map { try Self.whole($0, place: Int64($0) * 300) } + [Self.key(5)]
+            await withCheckedContinuation { continuation in
+                store.insert(resends, of: "shop", for: .seconds(120)) { _ in continuation.resume() }
+            }
+        }
+        func stored() throws -> [ExpectedResend] { try self.open().resends(of: "shop", for: .seconds(120)) }
+        let sound = try stored()
+        #expect(sound.count == 5)
+        try await DatabaseQueue(path: self.path).writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        let bytes = try Data(contentsOf: URL(filePath: self.path))
+        // The schema, and the rows with a part of the unused bytes before them.
+        let row = try #require(bytes.range(of: Data(try Self.key(104).key.bytes)))
+        let ranges = [0..<3000, row.lowerBound - 100..<row.upperBound + 500].map { $0.clamped(to: 0..<bytes.count) }
+        var generator = SplitMix64(seed: 44)
+        var refusedCount = 0
+        for number in 0..<TestEffort.count(300, long: 8000) {
+            var damaged = bytes
+            let offset = try #require(ranges[number % 2].randomElement(using: &generator))
+            damaged[offset] ^= 1 << UInt8.random(in: 0..<8, using: &generator)
+            for end in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: self.path + end) }
+            try damaged.write(to: URL(filePath: self.path))
+            let isRefused = (try? SQLiteGatewayStore.check(path: self.path)) == nil
+            // What is unused may be damaged.
+            guard let read = try? stored() else {
+                refusedCount += 1
+                continue
+            }
+            #expect(read == sound && !isRefused, "byte \(offset)")
+        }
+        #expect(refusedCount > 50)
+    }
+
+    @Test func `resends of an earlier release have no checksum, and what it adds has none`() async throws {
+        try await Self.insert([1], self.open())
+        let queue = try DatabaseQueue(path: self.path)
+        try await queue.writeWithoutTransaction { database in
+            try database.execute(
+                sql: """
+                    ALTER TABLE resend DROP COLUMN checksum;
+                    INSERT INTO resend (provider, key, until) VALUES ('shop', zeroblob(32), 1800000120)
+                    """
+            )
+        }
+        try SQLiteGatewayStore.check(path: self.path)
+        let store = try self.open()
+        #expect(store.resends(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(0)])
+        try await Self.insert([2], store)
+        let checksums = try await queue.read {
+            try Bool.fetchAll($0, sql: "SELECT checksum IS NULL FROM resend ORDER BY id")
+        }
+        #expect(checksums == [true, true, false])
+    }
+
     @Test func `resends stored by an earlier version are read`() async throws {
         let old = try DatabaseQueue(path: self.path)
         try await old.writeWithoutTransaction { database in
