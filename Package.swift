@@ -661,8 +661,8 @@ let package = Package(
             name: "IntegrationTests",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSLegacyCommands", "APNSProvider", "APNSServer", "APNSSimulator",
-                "APNSTestKit", "APNSTransport", "APNSWire", "Batch", "COpenSSL", "OpenSSLTLS", "TestSupport",
-                "TokenStore", "apns-legacy",
+                "APNSTestKit", "APNSTransport", "APNSWire", "Batch", "COpenSSL", "GatewayService", "OpenSSLTLS",
+                "TestSupport", "TokenStore", "apns-legacy",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),

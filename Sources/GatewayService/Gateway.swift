@@ -130,7 +130,7 @@ package final class Gateway: Sendable {
         )
     }
 
-    private static func listener(
+    static func listener(
         _ configuration: ResolvedConfiguration,
         _ openFileCountMax: Int,
         _ logger: Logger
@@ -158,7 +158,7 @@ package final class Gateway: Sendable {
         return listener
     }
 
-    private static func feedbackListener(_ configuration: ResolvedConfiguration) -> FeedbackListenerConfiguration {
+    static func feedbackListener(_ configuration: ResolvedConfiguration) -> FeedbackListenerConfiguration {
         var listener = FeedbackListenerConfiguration(
             identity: configuration.identity,
             clientTrust: configuration.clientTrust

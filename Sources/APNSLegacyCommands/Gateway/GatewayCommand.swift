@@ -15,11 +15,13 @@ struct GatewayCommand: ParsableCommand {
               apns-legacy gateway check --config gateway.yaml
               apns-legacy gateway run --config gateway.yaml
               apns-legacy gateway test --config gateway.yaml
+              apns-legacy gateway doctor --config gateway.yaml
 
             "apns-legacy gateway --config FILE" is the same as "apns-legacy gateway run --config FILE".
             """,
         subcommands: [
             GatewayRunCommand.self, GatewayInitCommand.self, GatewayCheckCommand.self, GatewayTestCommand.self,
+            GatewayDoctorCommand.self,
         ],
         defaultSubcommand: GatewayRunCommand.self
     )

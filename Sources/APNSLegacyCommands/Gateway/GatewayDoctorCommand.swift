@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Batch
+import GatewayService
+
+/// `apns-legacy gateway doctor`: finds out what an unknown provider does, and which settings suit it.
+struct GatewayDoctorCommand: ConsoleCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doctor",
+        abstract: "Find out what an old provider does, and which settings suit it.",
+        discussion: """
+            Examples:
+              apns-legacy gateway doctor --config gateway.yaml
+
+            Listens instead of the gateway, with its addresses and certificate, and delivers nothing. Let the provider \
+            send as usual. Some connections are accepted, on others the first notification is rejected, or the \
+            connection ends with status 10, with a reset, or without an answer. What the provider sends again \
+            afterwards shows whether it reads error responses.
+
+            It ends after 20 connections with notifications, or when it is interrupted, and prints what it saw and the \
+            lines for the configuration. A provider that keeps its connection meets the next trial when it connects \
+            again: after a trial, or when you restart it.
+
+            \(ExitStatus.list(
+                [
+                    .success: "each trial was met four times",
+                    .someRefused: "interrupted before that; the report covers what was seen",
+                    .unavailable: "an address cannot be listened on",
+                ],
+                .noInput, .configuration
+            ))
+            """
+    )
+
+    @OptionGroup var file: GatewayFileOptions
+
+    @Option(help: .value("name", "The provider for whose settings lines are printed. (default: the first one)"))
+    var provider: String?
+
+    @OptionGroup(title: "Output")
+    package var reporting: ReportingOptions
+
+    package var earlyStop: EarlyStop? { .server }
+
+    func run(in environment: CommandEnvironment) async throws -> ExitStatus {
+        try environment.requireConnections(0)
+        let configuration = try self.file.configuration(environment)
+        let names = configuration.providers.map(\.file.name)
+        guard let name = self.provider ?? names.first, names.contains(name) else {
+            throw CommandFailure(
+                .usage,
+                "\(self.file.config) has no provider \(self.provider ?? ""); to list them: apns-legacy gateway check"
+            )
+        }
+        let console = environment.console
+        let (events, continuation) = AsyncStream.makeStream(of: Void.self)
+        let doctor = GatewayDoctor(configuration, logger: environment.logger(isVerbose: false)) { connection in
+            console.emit(connection.text)
+            continuation.yield()
+        }
+        environment.receiveSignals([]) { [stops = environment.stops] signal in
+            if stops.receive(signal) != nil { continuation.finish() }
+        }
+        try await doctor.withRunning { port, feedbackPort in
+            try console.write("gateway \(port) feedback \(feedbackPort)\n")
+            console.emit("Let the provider send as usual; nothing is delivered. Interrupt to end with what was seen.")
+            for await _ in events where doctor.isComplete { break }
+        }
+        try self.report(doctor.habits, provider: name, environment)
+        return doctor.isComplete ? .success : .someRefused
+    }
+
+    private func report(
+        _ habits: ProviderHabits,
+        provider: String,
+        _ environment: CommandEnvironment
+    ) throws {
+        let lines = habits.lines
+        let width = (lines.map(\.name.count).max() ?? 0) + 2
+        var text = lines.map { name, value in
+            "\(name)\(String(repeating: " ", count: width - name.count))\(value)\n"
+        }.joined()
+        let settings = habits.settings(provider: provider)
+        text +=
+            settings.isEmpty
+            ? "\nThe configuration needs no other settings for it, as far as was seen.\n"
+            : "\nFor \(self.file.config):\n\n" + settings.map { $0 + "\n" }.joined()
+        environment.summary.set("observed", lines.map { "\($0.name): \($0.value)" })
+        environment.summary.set("settings", settings)
+        try environment.report(text)
+    }
+}
+
+extension ObservedConnection {
+    /// The connection in one line.
+    fileprivate var text: String {
+        let count = self.messages.count + self.omittedCount
+        let version = self.tlsVersion.map { "\($0)" } ?? "TLS"
+        return "connection \(self.number), \(version): \(count) \(count == 1 ? "notification" : "notifications"), "
+            + self.trial.text
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSServer
+import APNSSession
+import APNSWire
+package import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+import OpenSSLTLS
+
+/// Listens in the place of a gateway, delivers nothing, and observes how a provider reacts.
+package final class GatewayDoctor: Sendable {
+    /// The most connections and the most notifications of each that are recorded.
+    private static let (connectionCountMax, messageCountMax) = (1000, 10_000)
+    private static let invalidCountMax = 16
+    /// How long what follows the first notification may take to arrive, before the trial takes effect.
+    package static let gatheringTimeDefault = Duration.milliseconds(500)
+    /// After how long without an answer a connection ends.
+    package static let silenceDefault = Duration.seconds(10)
+
+    private struct State {
+        var connections: [ObservedConnection] = []
+        /// The places in `connections` by their numbers.
+        var places: [UInt64: Int] = [:]
+        /// How many connections have had a trial.
+        var trialCount = 0
+        var feedbackCount = 0
+    }
+
+    private let state = NIOLockedValueBox(State())
+    private let configuration: ResolvedConfiguration
+    private let gatheringTime: Duration
+    private let silence: Duration
+    private let start = ContinuousClock.now
+    private let logger: Logger
+    private let onConnection: @Sendable (ObservedConnection) -> Void
+
+    /// Creates a doctor for the provider of a configuration, whose addresses and certificate it uses.
+    ///
+    /// `onConnection` is called when a connection with a notification has closed.
+    package init(
+        _ configuration: ResolvedConfiguration,
+        gatheringTime: Duration = GatewayDoctor.gatheringTimeDefault,
+        silence: Duration = GatewayDoctor.silenceDefault,
+        logger: Logger,
+        onConnection: @escaping @Sendable (ObservedConnection) -> Void
+    ) {
+        self.configuration = configuration
+        self.gatheringTime = gatheringTime
+        self.silence = silence
+        self.logger = logger
+        self.onConnection = onConnection
+    }
+
+    /// What was observed so far.
+    package var habits: ProviderHabits {
+        self.state.withLockedValue { ProviderHabits($0.connections, feedbackCount: $0.feedbackCount) }
+    }
+
+    /// Whether each trial has been met by enough connections.
+    package var isComplete: Bool { self.state.withLockedValue { $0.trialCount >= ProviderTrial.totalCount } }
+
+    /// Listens while `body` runs, which gets the ports of notifications and feedback.
+    ///
+    /// - Throws: the error of `body`, or `ServerError` if an address cannot be listened on.
+    package func withRunning(_ body: (_ port: Int, _ feedbackPort: Int) async throws -> Void) async throws {
+        var listener = Gateway.listener(self.configuration, Self.connectionCountMax * 2, self.logger)
+        // It is to find out what the provider needs.
+        listener.listener.versionMin = .tls1_0
+        listener.outcomeTimeout = self.silence
+        listener.listener.connectionObserver = Observer(doctor: self)
+        var feedback = Gateway.feedbackListener(self.configuration)
+        feedback.listener.versionMin = .tls1_0
+        try await Listener(listener, backend: Backend(doctor: self), logger: self.logger).withRunning { listener in
+            try await Listener(feedback, store: Feedback(doctor: self), logger: self.logger).withRunning { feedback in
+                defer {
+                    listener.stop()
+                    feedback.stop()
+                }
+                try await body(try await listener.boundAddress.port, try await feedback.boundAddress.port)
+            }
+        }
+    }
+
+    fileprivate var now: Duration { .now - self.start }
+
+    /// Changes the record of a connection.
+    fileprivate func change(_ number: UInt64, _ body: (inout ObservedConnection) -> Void) {
+        self.state.withLockedValue { state in
+            if let place = state.places[number] { body(&state.connections[place]) }
+        }
+    }
+
+    /// Chooses the trial of a connection that sends its first notification.
+    fileprivate func beginTrial(_ number: UInt64) -> ProviderTrial {
+        self.state.withLockedValue { state in
+            let trial = ProviderTrial.at(state.trialCount)
+            state.trialCount += 1
+            if let place = state.places[number] { state.connections[place].trial = trial }
+            return trial
+        }
+    }
+
+    fileprivate func opened(_ connection: EstablishedConnection) {
+        self.state.withLockedValue { state in
+            guard state.connections.count < Self.connectionCountMax else { return }
+            var observed = ObservedConnection(number: connection.number)
+            observed.identity = connection.identity
+            observed.tlsVersion = connection.tlsVersion
+            observed.cipherName = connection.cipherName
+            state.places[connection.number] = state.connections.count
+            state.connections.append(observed)
+        }
+    }
+
+    fileprivate func closed(_ number: UInt64) {
+        self.change(number) { $0.closedAt = self.now }
+        let connection = self.state.withLockedValue { state in state.places[number].map { state.connections[$0] } }
+        if let connection, !connection.messages.isEmpty { self.onConnection(connection) }
+    }
+
+    /// Why the gateway would not admit a provider; `nil` if it would.
+    fileprivate func refusal(of provider: ProviderConnection) -> String? {
+        guard let certificate = provider.certificate else { return "it has no certificate" }
+        let rules = self.configuration.providers.map(\.admission)
+        let reasons = rules.map {
+            $0.refusal(of: certificate, intermediates: provider.intermediates, now: Timestamp.now.secondsSince1970)
+        }
+        return reasons.contains { $0 == nil } ? nil : reasons.first ?? "the configuration has no provider"
+    }
+
+    fileprivate func messageWasRead(_ message: borrowing InboundNotification, on number: UInt64) {
+        var hasher = Hasher()
+        hasher.combine(message.token)
+        hasher.combine(message.payload)
+        let observed = ObservedConnection.Message(
+            content: hasher.finalize(),
+            command: message.command,
+            identifier: message.identifier,
+            expiry: message.expiry,
+            priority: message.priority,
+            tokenByteCount: message.token.byteCount,
+            payloadByteCount: message.payloadByteCount,
+            at: self.now
+        )
+        self.change(number) { connection in
+            guard connection.messages.count < Self.messageCountMax else { return connection.omittedCount += 1 }
+            connection.messages.append(observed)
+        }
+    }
+
+    fileprivate func feedbackWasRead() { self.state.withLockedValue { $0.feedbackCount += 1 } }
+
+    // MARK: Listeners
+
+    private struct Observer: ConnectionObserver {
+        let doctor: GatewayDoctor
+
+        func opened(_ connection: EstablishedConnection) { self.doctor.opened(connection) }
+
+        func closed(number: UInt64) { self.doctor.closed(number) }
+    }
+
+    private struct Backend: DeliveryBackend {
+        let doctor: GatewayDoctor
+
+        func admit(_ provider: ProviderConnection) -> Admission {
+            let refusal = self.doctor.refusal(of: provider)
+            self.doctor.change(provider.number) { $0.refusal = refusal }
+            return .admitted(TrialConnection(provider.number, self.doctor))
+        }
+    }
+
+    private struct Feedback: FeedbackStore {
+        let doctor: GatewayDoctor
+
+        func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
+            self.doctor.feedbackWasRead()
+            return EmptyList()
+        }
+    }
+
+    private final class EmptyList: FeedbackList {
+        func next(_ countMax: Int) -> [FeedbackTuple] { [] }
+
+        func acknowledge() {}
+    }
+
+    /// A connection with its trial, which takes effect some time after its first notification.
+    private final class TrialConnection: DeliveryConnection {
+        private let number: UInt64
+        private let doctor: GatewayDoctor
+        private var trial: ProviderTrial?
+        private var firstIdentifier: UInt32?
+
+        init(_ number: UInt64, _ doctor: GatewayDoctor) {
+            self.number = number
+            self.doctor = doctor
+        }
+
+        func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
+            self.doctor.messageWasRead(message, on: self.number)
+            guard let trial else {
+                let trial = self.doctor.beginTrial(self.number)
+                self.trial = trial
+                self.firstIdentifier = message.identifier
+                if trial != .acceptance { self.schedule(trial, message.ticket) }
+                return trial == .acceptance ? .accepted : nil
+            }
+            return trial == .acceptance ? .accepted : nil
+        }
+
+        private func schedule(_ trial: ProviderTrial, _ ticket: DeliveryTicket) {
+            let (doctor, number) = (self.doctor, self.number)
+            MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(doctor.gatheringTime)) {
+                doctor.change(number) { $0.effectAt = doctor.now }
+                switch trial {
+                case .rejection: ticket.settle(.rejected(.binary(.invalidToken)))
+                case .shutdown: ticket.settle(.accepted, isLast: true)
+                case .reset: ticket.settle(.indeterminate(nil))
+                // The listener ends the connection.
+                case .silence, .acceptance: break
+                }
+            }
+        }
+
+        func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (GatewayEnding) -> Void) {
+            switch self.trial {
+            case .reset, .silence: carryOut(ending.inDoubt)
+            case .shutdown:
+                // Otherwise, those that followed would have their own.
+                var ending = ending
+                ending.response = self.firstIdentifier.map { ErrorResponse(status: .shutdown, identifier: $0) }
+                carryOut(ending)
+            case .acceptance, .rejection, nil: carryOut(ending)
+            }
+        }
+
+        var observesRefusals: Bool { true }
+
+        func refused(_ message: RefusedMessage) {
+            self.doctor.change(self.number) { connection in
+                if connection.invalid.count < GatewayDoctor.invalidCountMax {
+                    connection.invalid.append(message.reason)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What a provider under observation meets on one connection.
+package enum ProviderTrial: String, CaseIterable, Sendable {
+    /// Everything is accepted.
+    case acceptance
+    /// The first notification is rejected with status 8 (invalid token), after others have arrived.
+    case rejection
+    /// The first notification is accepted, and the service shuts down after it (status 10).
+    case shutdown
+    /// The connection is reset without an error response.
+    case reset
+    /// Nothing is answered, and the connection ends after a while.
+    case silence
+
+    /// How many connections each trial takes.
+    package static let connectionCount = 4
+
+    /// The trial of a connection, by the number of earlier ones that sent a notification.
+    ///
+    /// The trials alternate, so that a provider that connects seldom has met all of them soon.
+    package static func at(_ index: Int) -> ProviderTrial { Self.allCases[index % Self.allCases.count] }
+
+    /// After how many connections with notifications every trial is complete.
+    package static var totalCount: Int { Self.allCases.count * Self.connectionCount }
+
+    /// What is done to the provider, for people.
+    package var text: String {
+        switch self {
+        case .acceptance: "all accepted"
+        case .rejection: "its first notification rejected"
+        case .shutdown: "status 10 after its first notification"
+        case .reset: "reset"
+        case .silence: "no answer"
+        }
+    }
+}

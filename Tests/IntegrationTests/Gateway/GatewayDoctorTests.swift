@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import APNSWire
+import Foundation
+import GatewayService
+import Logging
+import TestSupport
+import Testing
+
+/// Goal: the doctor recognizes a provider that reads error responses, and one that never does, and delivers nothing.
+@Suite(.timeLimit(.minutes(2))) struct GatewayDoctorTests {
+    @Test(arguments: [true, false]) func `the settings suit the provider`(reads: Bool) async throws {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        let configuration = try ResolvedConfiguration(
+            contentsOf: folder.path("gateway.yaml"),
+            environment: [:],
+            now: Timestamp.now.secondsSince1970
+        )
+        let (closed, continuation) = AsyncStream.makeStream(of: ProviderTrial.self)
+        let doctor = GatewayDoctor(
+            configuration,
+            gatheringTime: .milliseconds(50),
+            silence: .milliseconds(300),
+            logger: Logger(label: "doctor")
+        ) { continuation.yield($0.trial) }
+        var trials: [ProviderTrial] = []
+        try await doctor.withRunning { port, feedbackPort in
+            let pem = folder.path("provider.pem")
+            let isOver = ObservedValue(false)
+            Thread.detachNewThread {
+                var client = DoctorClient(reads: reads)
+                while !isOver.current { client.connect(port: port, pem: pem) }
+            }
+            for await trial in closed {
+                trials.append(trial)
+                if doctor.isComplete { break }
+            }
+            isOver.change { $0 = true }
+            #expect(BlockingConnection(port: feedbackPort, pem: pem) != nil)
+        }
+        #expect(trials.count >= ProviderTrial.totalCount - 1)
+        let lines = doctor.habits.settings(provider: "shop")
+        #expect(lines.contains { $0.hasPrefix("    rejections: \(reads ? "report" : "ignore")") }, "\(lines)")
+        let text = doctor.habits.lines.map { "\($0.name): \($0.value)" }
+        #expect(text.contains("identifiers: from 0 on each connection") && text.contains("command: 1"), "\(text)")
+        for response in doctor.habits.responses where reads && response.reaction != .unknown {
+            #expect(response.reaction == (response.trial == .rejection || response.trial == .shutdown ? .rest : .all))
+        }
+    }
+
+    @Test func `the command prints what it saw when it is interrupted`() async throws {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        let words = ["gateway", "doctor", "--config", folder.path("gateway.yaml")]
+        let streams = Child.Streams(output: folder.path("output"), error: folder.path("log"))
+        let child = try Child(words, streams)
+        try await eventually("it listens") { folder.read("output").contains("\n") }
+        let ports = GatewayProgram.ports(String(folder.read("output").prefix { $0 != "\n" }))
+        try #require(ports.count == 2)
+        let pem = folder.path("provider.pem")
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                var client = DoctorClient(reads: true)
+                client.connect(port: ports[0], pem: pem)
+                continuation.resume()
+            }
+        }
+        try await eventually("the connection is reported") { folder.read("log").contains("all accepted") }
+        child.send(SIGINT)
+        let ending = try await child.end()
+        let output = folder.read("output")
+        #expect(ending.code == 1 && output.contains("from 0 on each connection"), "\(output) \(folder.read("log"))")
+    }
+}
+
+/// A client that sends five notifications on each connection, after those that it has to send again.
+private struct DoctorClient {
+    private let reads: Bool
+    private var again: [UInt32] = []
+    private var next: UInt32 = 1
+
+    init(reads: Bool) { self.reads = reads }
+
+    mutating func connect(port: Int, pem: String) {
+        guard let connection = BlockingConnection(port: port, pem: pem) else { return }
+        let numbers = self.again + (self.next..<(self.next + 5))
+        self.next += 5
+        self.again = []
+        for (place, number) in numbers.enumerated() {
+            _ = connection.write(
+                HabitRun.frame(number, identifier: UInt32(place), expiry: 2_000_000_000, usesItems: false)
+            )
+        }
+        guard self.reads else { return BlockingConnection.pause(milliseconds: 100) }
+        switch connection.read(within: 500) {
+        case .none: break
+        case .end: self.again = numbers
+        case .bytes(let bytes):
+            let place = Int(bytes.last ?? 0)
+            self.again = Array(numbers[min(numbers.count, place + 1)...])
+        }
+    }
+}
