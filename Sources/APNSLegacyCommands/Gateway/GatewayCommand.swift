@@ -15,7 +15,6 @@ struct GatewayCommand: ParsableCommand {
               apns-legacy gateway check --config gateway.yaml
               apns-legacy gateway run --config gateway.yaml
               apns-legacy gateway test --config gateway.yaml
-              apns-legacy gateway doctor --config gateway.yaml
 
             "apns-legacy gateway --config FILE" is the same as "apns-legacy gateway run --config FILE".
             """,
