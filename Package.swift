@@ -660,9 +660,9 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSFeedback", "APNSGateway", "APNSLegacyCommands", "APNSProvider", "APNSServer", "APNSSimulator",
-                "APNSTestKit", "APNSTransport", "APNSWire", "Batch", "COpenSSL", "GatewayService", "OpenSSLTLS",
-                "TestSupport", "TokenStore", "apns-legacy",
+                "APNSFeedback", "APNSGateway", "APNSLegacyCommands", "APNSProvider", "APNSServer", "APNSSession",
+                "APNSSimulator", "APNSTestKit", "APNSTransport", "APNSWire", "Batch", "COpenSSL", "GatewayService",
+                "OpenSSLTLS", "TestSupport", "TokenStore", "apns-legacy",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),

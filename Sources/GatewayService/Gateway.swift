@@ -6,6 +6,7 @@ import APNSServer
 import APNSSession
 import APNSTransport
 import APNSWire
+import CoreMetrics
 import FileSupport
 import Glibc
 import HummingbirdCore
@@ -83,6 +84,12 @@ package final class Gateway: Sendable {
     /// Locked until the process ends.
     private let databaseLock: FileLock?
     private let store: SQLiteGatewayStore
+    /// What other gateways behind the balancer have, too.
+    private let shared: (any SharedGatewayStore)?
+    /// The counters of the shared store, which are 0 without one.
+    private let storeCounters = ["apns.legacy.store.failures", "apns.legacy.connections.unchecked"].map {
+        Counter(label: $0)
+    }
     private let backend: HTTP2Backend
     private let listener: Listener
     private let feedbackListener: Listener
@@ -113,21 +120,36 @@ package final class Gateway: Sendable {
         self.databaseLock = try Self.lock(configuration.file.feedback)
         let store = try SQLiteGatewayStore(path: configuration.file.feedback, logger: logger)
         self.store = store
-        self.backend = HTTP2Backend(recorder: store, resends: store, logger: logger) { provider, name in
+        self.shared = Self.sharedStore(configuration.file, local: store, logger)
+        let (recorder, resends): (any FeedbackRecorder, any ResendStore) = (shared ?? store, shared ?? store)
+        self.backend = HTTP2Backend(recorder: recorder, resends: resends, logger: logger) { provider, name in
             store.recordAdmission(of: provider.identity.fingerprint, by: name) {
                 (provider.certificate.map { [$0] } ?? []).map(\.der) + provider.intermediates.map(\.der)
             }
         }
+        let sharedBackend = self.shared.map { [backend] in SharedBackend(backend, $0, logger: logger) }
         self.listener = Listener(
             Self.listener(configuration, openFileCountMax, logger),
-            backend: self.backend,
+            backend: sharedBackend ?? self.backend,
             logger: logger
         )
         self.feedbackListener = Listener(
             Self.feedbackListener(configuration),
-            store: BridgeFeedback(backend: self.backend, store: self.store),
+            store: sharedBackend ?? BridgeFeedback(backend: self.backend, store: self.store),
             logger: logger
         )
+    }
+
+    private static func sharedStore(
+        _ file: GatewayFile,
+        local: SQLiteGatewayStore,
+        _ logger: Logger
+    ) -> (any SharedGatewayStore)? {
+        #if PostgreSQL
+        file.store.map { PostgreSQLGatewayStore($0, local: local, logger: logger) }
+        #else
+        nil
+        #endif
     }
 
     static func listener(
@@ -254,6 +276,7 @@ package final class Gateway: Sendable {
         }
         let lostCount = self.backend.unreportedCount - self.upstreams.withLockedValue(\.unreportedCountBeforeEnd)
         let unsettled = self.backend.inFlightCounts.values.reduce(0, +) + Int(lostCount)
+        await self.shared?.flush()
         await self.store.flush()
         if let failure { throw failure }
         return unsettled
@@ -571,7 +594,11 @@ package final class Gateway: Sendable {
                 if self.upstreams.withLockedValue(\.isEnding) { return "ending" }
                 return self.store.problem.map { "the feedback database cannot be written: \($0)" }
             },
-            unreachable: { self.outages.map { "provider \($0.provider): \($0.outage.text)" } },
+            unreachable: {
+                let problem = self.shared?.problem.map { "the shared database does not answer: \($0)" }
+                return [problem].compactMap(\.self)
+                    + self.outages.map { "provider \($0.provider): \($0.outage.text)" }
+            },
             metrics: { self.metrics.text(with: self.samples) },
             settled: { self.metrics.counts(of: "apns.legacy.notifications.settled") }
         )
@@ -590,6 +617,7 @@ package final class Gateway: Sendable {
         samples.add("apns_legacy_connections", self.listener.connectionCount)
         samples.add("apns_legacy_feedback_connections", self.feedbackListener.connectionCount)
         samples.add("apns_legacy_feedback_writable", self.store.problem == nil ? 1 : 0)
+        samples.add("apns_legacy_store_reached", self.shared?.problem == nil ? 1 : 0)
         for (name, count) in self.backend.expiredResendCounts {
             samples.add("apns_legacy_resends_expired_total", count, ["provider": name], kind: .counter)
         }
@@ -608,7 +636,7 @@ package final class Gateway: Sendable {
             let isCurrent = !hasFailed && !refused.contains(name)
             samples.add("apns_legacy_configuration_current", isCurrent ? 1 : 0, ["provider": name])
         }
-        for (list, count) in self.store.counts {
+        for (list, count) in self.shared?.counts ?? self.store.counts {
             let dimensions: KeyValuePairs = ["topic": list.topic, "environment": list.environment.rawValue]
             samples.add("apns_legacy_feedback_backlog", count, dimensions)
         }

@@ -18,6 +18,11 @@ import Glibc
         ["postgresql://", "postgres://"].contains { text.lowercased().hasPrefix($0) }
     }
 
+    /// Verifies an address without connecting.
+    ///
+    /// - Throws: `PostgreSQLError`, also if it contains a password.
+    package static func check(_ address: String) throws(PostgreSQLError) { _ = try self.settings(address) }
+
     /// Opens a connection.
     ///
     /// Unless the address, the environment or the service file says otherwise, the server's certificate is verified. A

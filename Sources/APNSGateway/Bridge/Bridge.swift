@@ -18,6 +18,8 @@ final class Bridge: Sendable {
     private let rules: BridgeRules
     private let recorder: any FeedbackRecorder
     private let resends: any ResendStore
+    /// The same, if other gateways share it.
+    private let shared: (any SharedGatewayStore)?
     private let observer: BridgeObserver
     private let group: any EventLoopGroup
     private let logger: Logger
@@ -63,6 +65,7 @@ final class Bridge: Sendable {
         self.rules = state.withLockedValue(\.rules)
         self.recorder = recorder
         self.resends = resends
+        self.shared = resends as? any SharedGatewayStore
         self.observer = BridgeObserver(provider: configuration.name)
         self.group = group
         var logger = logger
@@ -99,14 +102,14 @@ final class Bridge: Sendable {
         self.carryOut(resolution, sender)
         let number: DeliveryNumber
         var isHeldFirst: Bool?
+        var known: (resend: ExpectedResend, cause: DeliveryCause)?
         switch action {
-        case .forget(let delivery, let resend, let cause):
-            self.forget(resend, delivery, origin, sender, cause)
-            return (nil, inFlightCount >= self.configuration.inFlightCountMax)
+        case .forget(let delivery, let resend, let cause): (number, known) = (delivery, (resend, cause))
         case .send(let delivery): number = delivery
         case .hold(let delivery, let isFirst): (number, isHeldFirst) = (delivery, isFirst)
         }
-        guard isHeldFirst != nil || content.payload.readableBytes <= self.configuration.payloadByteCountMax else {
+        let isLong = content.payload.readableBytes > self.configuration.payloadByteCountMax
+        guard isHeldFirst != nil || known != nil || !isLong else {
             return (self.refuseLongPayload(number, origin, sender), false)
         }
         let request = sender.rules.request(
@@ -119,7 +122,13 @@ final class Bridge: Sendable {
         let now = self.clock.now()
         self.observer.inFlight(inFlightCount)
         let delivery = Delivery(number: number, origin: origin, startedAt: now, request: request, sender: sender)
-        if let isHeldFirst { self.hold(delivery, isFirst: isHeldFirst) } else { self.send(delivery) }
+        if let known {
+            self.forget(known.resend, delivery, known.cause)
+        } else if let isHeldFirst {
+            self.hold(delivery, isFirst: isHeldFirst)
+        } else {
+            self.send(delivery)
+        }
         let isFull = inFlightCount >= self.configuration.inFlightCountMax || !self.configuration.upstream.hasRoom
         return (nil, isFull)
     }
@@ -127,16 +136,24 @@ final class Bridge: Sendable {
     /// Handles a resend of a notification that was already delivered.
     ///
     /// It completes after the resend's entry is removed from the disk, so that after a restart no later notification is
-    /// mistaken for the resend.
-    private func forget(
-        _ resend: ExpectedResend,
-        _ delivery: DeliveryNumber,
-        _ origin: DeliveryOrigin,
-        _ sender: Sender,
-        _ cause: DeliveryCause
-    ) {
-        self.resends.remove(resend, of: self.configuration.name) {
-            self.settle(delivery, origin, sender.cooldownKey, .suppressed, cause)
+    /// mistaken for the resend. Of several gateways, only one can claim it.
+    private func forget(_ resend: ExpectedResend, _ delivery: Delivery, _ cause: DeliveryCause) {
+        guard let shared else {
+            return self.resends.remove(resend, of: self.configuration.name) {
+                self.settle(delivery, .suppressed, cause)
+            }
+        }
+        shared.claim(resend, of: self.configuration.name) { claim in
+            switch claim {
+            case .claimed: self.settle(delivery, .suppressed, cause)
+            case .absent: self.release(delivery)
+            case .unknown:
+                // Neither another delivery nor none is right, and the provider is told neither.
+                var metadata = self.metadata(delivery, .indeterminate(nil), .unknown)
+                metadata[LogKey.refusalReason] = "it may be a resend, and the shared database does not answer"
+                self.logger.error("not delivered", metadata: metadata)
+                self.settle(delivery, .indeterminate(nil), .unknown)
+            }
         }
     }
 
@@ -145,7 +162,7 @@ final class Bridge: Sendable {
         let resolution = self.state.withLockedValue { state in
             state.hold(delivery.number) { resend in
                 guard let resend else { return self.release(delivery) }
-                self.forget(resend, delivery.number, delivery.origin, delivery.sender, .resentWithNewExpiry)
+                self.forget(resend, delivery, .resentWithNewExpiry)
             }
         }
         self.carryOut(resolution, delivery.sender)
@@ -155,7 +172,7 @@ final class Bridge: Sendable {
         }
     }
 
-    /// Delivers a notification that was held and is no resend.
+    /// Delivers a notification that turned out to be no resend.
     private func release(_ delivery: Delivery) {
         guard delivery.request.payload.readableBytes > self.configuration.payloadByteCountMax else {
             return self.send(delivery)
@@ -454,7 +471,7 @@ final class Bridge: Sendable {
             if isKept {
                 self.remembered(resends, end)
             } else {
-                self.refuse(end, "too many writes to the database are pending")
+                self.refuse(end, "too many writes to the database are pending, or it does not answer")
             }
         }
     }
@@ -462,7 +479,7 @@ final class Bridge: Sendable {
     /// The resends to expect after the error response of a connection.
     private func expected(_ end: InFlightTracker.ConnectionEnd) -> [ExpectedResend] {
         guard !end.delivered.isEmpty else { return [] }
-        let response = self.state.withLockedValue { $0.numberResponse() }
+        let response = self.numberResponse()
         return end.delivered.map { resend in
             ExpectedResend(
                 key: self.rules.key(resend.content, resend.identifier),
@@ -470,6 +487,21 @@ final class Bridge: Sendable {
                 lifetime: resend.content.lifetime(arrivedAt: resend.arrivedAt)
             )
         }
+    }
+
+    /// Assigns a number to an error response; of several gateways, each has its own numbers.
+    private func numberResponse() -> Int64 {
+        guard self.shared != nil else { return self.state.withLockedValue { $0.numberResponse() } }
+        let random = Int64(self.clock.jitter() * Double(1 << Self.randomBitCount - 1))
+        return self.clock.milliseconds() << Self.randomBitCount | random
+    }
+
+    /// The number of random bits in the number of an error response, beside 41 of the time.
+    private static let randomBitCount: Int64 = 22
+
+    /// Takes over the expected resends that other gateways stored, before a connection is read.
+    func merge(_ resends: [ExpectedResend], since number: Int) {
+        self.state.withLockedValue { $0.merge(resends, since: number, now: self.clock.now()) }
     }
 
     private func remembered(_ resends: [ExpectedResend], _ end: InFlightTracker.ConnectionEnd) {

@@ -258,6 +258,15 @@ struct BridgeState {
     /// Assigns a number to an error response.
     mutating func numberResponse() -> Int64 { self.deduplicator.numberResponse() }
 
+    /// The number of the last expected resend.
+    var lastResend: Int { self.deduplicator.lastSerial }
+
+    /// Takes over the expected resends of a store that several gateways share, which was asked after the one with this
+    /// number was added.
+    mutating func merge(_ resends: [ExpectedResend], since number: Int, now: Duration) {
+        self.deduplicator.merge(resends, since: number, now: now)
+    }
+
     /// Whether there is room for this many more expected resends.
     mutating func hasRoom(for count: Int, now: Duration) -> Bool { self.deduplicator.hasRoom(for: count, now: now) }
 

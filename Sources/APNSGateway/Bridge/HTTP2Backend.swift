@@ -256,7 +256,8 @@ public final class HTTP2Backend: DeliveryBackend {
         return list == TokenScope(topic: topic, environment: bridge.configuration.environment)
     }
 
-    private func find(_ provider: ProviderConnection) -> (bridge: Bridge, topic: String)? {
+    /// Finds the provider and the topic of a certificate; a refusal is logged.
+    func find(_ provider: ProviderConnection) -> (bridge: Bridge, topic: String)? {
         let (bridges, closed) = self.providers.withLockedValue { ($0.bridges, $0.closed) }
         let now = Int64(self.clock.date())
         var reasons: [String] = []

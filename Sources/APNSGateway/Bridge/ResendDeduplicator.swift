@@ -87,8 +87,11 @@ struct ResendDeduplicator {
     /// The error response of each open connection that has one.
     private var openResponses: [UInt64: Int64] = [:]
     private var runs: [UInt64: ResendRun] = [:]
-    private var lastSerial = 0
+    /// The number of the last entry.
+    private(set) var lastSerial = 0
     private var lastResponse: Int64 = 0
+    /// The error responses of all gateways that were seen, with the times.
+    private var seen: [Int64: Duration] = [:]
     private var lastConnection: UInt64 = 0
 
     /// The number of resends that did not arrive in time.
@@ -138,6 +141,16 @@ struct ResendDeduplicator {
         now: Duration
     ) -> Bool {
         guard self.hasRoom(for: resends.count, now: now) else { return false }
+        self.add(resends, of: connection, namesFirst: namesFirst, now: now)
+        return true
+    }
+
+    private mutating func add(
+        _ resends: some Collection<ExpectedResend>,
+        of connection: UInt64?,
+        namesFirst: Bool,
+        now: Duration
+    ) {
         // Removed entries keep their places until all earlier ones are removed, so one that is never resent blocks
         // many.
         if self.ages.count > 2 * self.countMax + Self.compactionCountMin {
@@ -151,7 +164,7 @@ struct ResendDeduplicator {
             self.ages.append((self.lastSerial, now))
             guard let place = resend.place else { continue }
             let new = Response(
-                lastConnection: connection == nil ? 0 : self.lastConnection,
+                lastConnection: self.lastConnection,
                 closedAt: connection == nil ? now : nil,
                 namesFirst: namesFirst,
                 firstSerial: self.lastSerial,
@@ -161,9 +174,26 @@ struct ResendDeduplicator {
             self.responses[place.response, default: new].indices.append(place.index)
             self.responses[place.response]?.count += 1
             self.lastResponse = max(self.lastResponse, place.response)
+            self.seen[place.response] = now
             if let connection { self.openResponses[connection] = place.response }
         }
-        return true
+    }
+
+    /// Takes over what a store has that several gateways share: removes the entries that another gateway has claimed,
+    /// and adds those of error responses of other gateways.
+    ///
+    /// Entries after `serial`, the last one when the store was asked, are younger than its answer. All entries of an
+    /// error response are in the store at once; so those of a known one that are not in memory were claimed here.
+    mutating func merge(_ resends: [ExpectedResend], since serial: Int, now: Duration) {
+        self.expire(now: now)
+        let stored = Set(resends.lazy.compactMap(\.place))
+        for (number, entry) in self.entries where number <= serial && !(entry.place.map(stored.contains) ?? true) {
+            _ = self.remove(number)
+        }
+        // The rows of older ones have expired.
+        self.seen = self.seen.filter { now - $0.value <= self.duration * 2 }
+        let new = resends.filter { resend in resend.place.map { self.seen[$0.response] == nil } ?? false }
+        self.add(new, of: nil, namesFirst: false, now: now)
     }
 
     // MARK: Connections

@@ -54,6 +54,12 @@ enum MetricHelp {
         "apns_legacy_feedback_store_dropped_total": "Dead tokens dropped because the feedback store was full.",
         "apns_legacy_resend_store_failures_total": "Failed attempts to write expected resends to the database.",
 
+        // The database that gateways share
+        "apns_legacy_store_reached": "Whether the shared database answers; 1 without one.",
+        "apns_legacy_store_failures_total": "Failed transactions in the shared database.",
+        "apns_legacy_connections_unchecked_total":
+            "Connections admitted while the shared database did not answer: their resends may be delivered twice.",
+
         // Certificates
         "apns_legacy_certificate_expiry_timestamp_seconds":
             "When a certificate expires: the server's, those used for the service, and those of providers.",

@@ -7,6 +7,7 @@ import APNSWire
 import Logging
 import OpenSSLTLS
 import ServiceSupport
+import TokenStore
 
 // The one table of the settings: each key of the file with its property, its kind and range, an example, and its
 // description in docs/gateway-configuration.md, whose tables a test compares with this one.
@@ -30,6 +31,10 @@ extension GatewayFile {
             .restart,
             .variable
         ).help("the database of dead tokens, expected resends and certificates of providers; created if missing"),
+        Setting("store", \.store, .text, example: "postgresql://gateway@db.example.com/push", .restart, .variable).help(
+            "the PostgreSQL database in which gateways behind a balancer share expected resends and dead tokens; by "
+                + "default, a gateway is on its own"
+        ),
         Setting("limits", \.limits, .section(Limits.settings), .restart).help("limits of the whole gateway"),
         Setting("providers", \.providers, .list(of: .section(Provider.settings)), .required)
             .help("who may connect, and where their notifications go; one entry for each provider"),
@@ -38,11 +43,20 @@ extension GatewayFile {
     private func check(_ root: YAMLNode) throws(YAMLNode.Problem) {
         let providers = root["providers"] ?? root
         guard !self.providers.isEmpty else { throw providers.problem("expected at least one provider") }
+        if let store, let problem = Self.problem(ofStore: store) { throw (root["store"] ?? root).problem(problem) }
         for provider in self.providers {
             guard self.providers.count(where: { $0.name == provider.name }) == 1 else {
                 throw providers.problem("duplicate provider name: \(provider.name)")
             }
         }
+    }
+
+    private static func problem(ofStore address: String) -> String? {
+        #if PostgreSQL
+        PostgreSQLGatewayStore.problem(of: address)
+        #else
+        "this build has no PostgreSQL; build it with the trait PostgreSQL"
+        #endif
     }
 
     /// Checks each provider against the limits.

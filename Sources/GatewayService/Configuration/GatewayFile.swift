@@ -131,6 +131,8 @@ package struct GatewayFile: Hashable, Sendable {
     var server = Identity()
     /// The path of the feedback database.
     var feedback = ""
+    /// The address of the database that several gateways share.
+    var store: String?
     var providers: [Provider] = []
 
     /// The number of connections to the service, over all providers.

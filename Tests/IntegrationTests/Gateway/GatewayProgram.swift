@@ -50,13 +50,16 @@ final class GatewayProgram: Sendable {
             upstreamPort: Int,
             limits: String = "{shutdown: 10s}",
             clients: String = "{authority: ca.pem}",
-            listen: String = "{port: 0, feedbackPort: 0}"
+            listen: String = "{port: 0, feedbackPort: 0}",
+            store: String? = nil,
+            name: String = "gateway"
         ) throws {
+            let database = name == "gateway" ? "feedback" : name
             let text = """
                 listen: \(listen)
                 admin: {port: 0}
                 server: {certificate: server.pem}
-                feedback: database/feedback.sqlite
+                feedback: database/\(database).sqlite\(store.map { "\nstore: \($0)" } ?? "")
                 limits: \(limits)
                 providers:
                   - name: shop
@@ -65,13 +68,14 @@ final class GatewayProgram: Sendable {
                     upstream:
                       {certificate: upstream.pem, host: localhost, port: \(upstreamPort), trust: upstream-ca.pem}
                 """
-            try self.write("gateway.yaml", Array(text.utf8))
+            try self.write("\(name).yaml", Array(text.utf8))
         }
     }
 
     static let topic = "com.example.app"
 
     let folder: Folder
+    private let logName: String
     let child: Child
     let port: Int
     let feedbackPort: Int
@@ -81,21 +85,28 @@ final class GatewayProgram: Sendable {
     ///
     /// - Parameters:
     ///   - folder: its files.
+    ///   - name: that of its configuration.
     ///   - launcher: a program with arguments, followed by those of the gateway, that execs the gateway.
     ///   - deadline: the number of seconds after which it is killed.
     /// - Throws: an error with its log if it does not start.
-    init(_ folder: Folder, launcher: [String] = [], deadline: Int64 = 120) async throws {
+    init(
+        _ folder: Folder,
+        name: String = "gateway",
+        launcher: [String] = [],
+        deadline: Int64 = 120
+    ) async throws {
         self.folder = folder
-        let words = launcher + [try Child.program, "gateway", "--config", folder.path("gateway.yaml")]
+        self.logName = name == "gateway" ? "log" : "\(name).log"
+        let words = launcher + [try Child.program, "gateway", "--config", folder.path("\(name).yaml")]
         let (child, ready) = try await Child.start(
             Array(words.dropFirst()),
             program: words[0],
-            log: folder.path("log"),
+            log: folder.path(self.logName),
             deadline: deadline
         )
         self.child = child
         let ports = Self.ports(ready)
-        guard ports.count == 3 else { throw Child.Failure(description: folder.read("log")) }
+        guard ports.count == 3 else { throw Child.Failure(description: folder.read(self.logName)) }
         (self.port, self.feedbackPort, self.adminPort) = (ports[0], ports[1], ports[2])
     }
 
@@ -112,11 +123,11 @@ final class GatewayProgram: Sendable {
 
     // MARK: Its log
 
-    var log: String { self.folder.read("log") }
+    var log: String { self.folder.read(self.logName) }
 
     /// The lines of the log that contain all of these texts.
     func lines(_ texts: [String]) -> [Substring] {
-        let log = FileManager.default.contents(atPath: self.folder.path("log")) ?? Data()
+        let log = FileManager.default.contents(atPath: self.folder.path(self.logName)) ?? Data()
         // Called repeatedly; searching bytes is faster than splitting lines first.
         guard texts.allSatisfy({ log.range(of: Data($0.utf8)) != nil }) else { return [] }
         return String(decoding: log, as: UTF8.self).split(separator: "\n")
