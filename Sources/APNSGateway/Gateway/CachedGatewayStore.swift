@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSServer
-import APNSSession
-import APNSWire
-import Logging
+package import APNSSession
+package import APNSWire
+package import Logging
 import NIOConcurrencyHelpers
 
 /// Keeps the rows of a ``GatewayStore`` in memory, so that event loops never wait for it, and writes their changes in
 /// order.
 ///
 /// A change counts as stored when ``GatewayStore/save(_:)`` has returned.
-final class CachedGatewayStore: FeedbackListStore, ResendStore {
+package final class CachedGatewayStore: FeedbackListStore, ResendStore {
     /// The maximum number of dead tokens; further ones are dropped, which is logged.
     ///
     /// A million use about 100 MB of memory.
@@ -53,7 +53,7 @@ final class CachedGatewayStore: FeedbackListStore, ResendStore {
     private let wakeups: AsyncStream<Void>
     private let wakeup: AsyncStream<Void>.Continuation
 
-    init(
+    package init(
         _ store: any GatewayStore,
         logger: Logger,
         backoff: Backoff = Backoff(first: .milliseconds(250), max: .seconds(15))
@@ -66,7 +66,7 @@ final class CachedGatewayStore: FeedbackListStore, ResendStore {
     }
 
     /// Reads all rows; resends are expected for a duration from now, since no provider could resend before.
-    func load(remembered duration: Duration) async throws {
+    package func load(remembered duration: Duration) async throws {
         let rows = try await self.store.load().map { try GatewayRow(key: $0.key, value: $0.value) }
         let now = Timestamp.now
         let earliest = now.advanced(by: .zero - Self.downtimeMax)
@@ -91,13 +91,13 @@ final class CachedGatewayStore: FeedbackListStore, ResendStore {
 
     // MARK: Dead tokens
 
-    func page(of list: TokenScope, from index: Int, countMin: Int) -> FeedbackPage {
+    package func page(of list: TokenScope, from index: Int, countMin: Int) -> FeedbackPage {
         self.state.withLockedValue {
             $0.lists[list]?.page(from: index, countMin: countMin) ?? FeedbackPage(nextIndex: index)
         }
     }
 
-    func record(_ tuple: FeedbackTuple, in list: TokenScope, onKept: @escaping @Sendable () -> Void) {
+    package func record(_ tuple: FeedbackTuple, in list: TokenScope, onKept: @escaping @Sendable () -> Void) {
         let isFull = self.state.withLockedValue { state -> Bool in
             let before = state.lists[list]?[tuple.token]
             guard before != nil || state.tokenCount < Self.tokenCountMax else { return true }
@@ -113,11 +113,11 @@ final class CachedGatewayStore: FeedbackListStore, ResendStore {
         onKept()
     }
 
-    func forget(_ token: DeviceToken, in list: TokenScope) {
+    package func forget(_ token: DeviceToken, in list: TokenScope) {
         self.remove(CollectionOfOne((key: token, value: nil)), in: list)
     }
 
-    func acknowledge(_ tokens: [FeedbackPage.Bucket], in list: TokenScope) {
+    package func acknowledge(_ tokens: [FeedbackPage.Bucket], in list: TokenScope) {
         for bucket in tokens { self.remove(bucket.lazy.map { (key: $0.key, value: $0.value) }, in: list) }
     }
 
@@ -139,7 +139,7 @@ final class CachedGatewayStore: FeedbackListStore, ResendStore {
 
     // MARK: Expected resends
 
-    func resends(of provider: String, for duration: Duration) -> [ExpectedResend] {
+    package func resends(of provider: String, for duration: Duration) -> [ExpectedResend] {
         let rows: [ExpectedResend: [GatewayRow.Resend]] = self.state.withLockedValue { $0.resends[provider] ?? [:] }
         func place(_ resend: ExpectedResend) -> (Int64, Int64) {
             (resend.place?.response ?? 0, resend.place?.index ?? 0)
@@ -147,7 +147,7 @@ final class CachedGatewayStore: FeedbackListStore, ResendStore {
         return rows.values.joined().map(\.expected).sorted { place($0) < place($1) }
     }
 
-    func insert(
+    package func insert(
         _ resends: [ExpectedResend],
         of provider: String,
         for duration: Duration,
@@ -168,7 +168,7 @@ final class CachedGatewayStore: FeedbackListStore, ResendStore {
         self.wake()
     }
 
-    func remove(_ resend: ExpectedResend, of provider: String, onRemoved: @escaping @Sendable () -> Void) {
+    package func remove(_ resend: ExpectedResend, of provider: String, onRemoved: @escaping @Sendable () -> Void) {
         let isKnown = self.state.withLockedValue { state -> Bool in
             guard let row = state.resends[provider]?[resend]?.popLast() else { return false }
             if state.resends[provider]?[resend]?.isEmpty == true { state.resends[provider]?[resend] = nil }
@@ -185,7 +185,7 @@ final class CachedGatewayStore: FeedbackListStore, ResendStore {
     private func wake() { self.wakeup.yield() }
 
     /// Writes changes until the task is cancelled.
-    func run() async {
+    package func run() async {
         await withTaskGroup { group in
             group.addTask {
                 while (try? await Task.sleep(for: Self.expiryInterval)) != nil { self.expire() }
@@ -196,7 +196,7 @@ final class CachedGatewayStore: FeedbackListStore, ResendStore {
     }
 
     /// Calls `body` once everything is durable, possibly immediately, from any thread.
-    func whenIdle(_ body: @escaping @Sendable () -> Void) {
+    package func whenIdle(_ body: @escaping @Sendable () -> Void) {
         let isIdle = self.state.withLockedValue { state -> Bool in
             guard state.isWriting || !state.pending.isEmpty else { return true }
             state.idleWaiters.append(body)

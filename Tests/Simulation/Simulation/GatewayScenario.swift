@@ -88,7 +88,7 @@ struct GatewayScenario: Sendable {
             // What was in a damaged database is gone, and somebody was told so.
             let isWhole = !gateways.contains(where: \.hasBegunAnew)
             var missingCount = self.check(isWhole ? side : .service)
-            if isWhole { missingCount += try self.checkFeedback(machines.map(\.folder)) }
+            if isWhole { missingCount += try await self.checkFeedback(zip(gateways, machines)) }
             // A provider that never reads cannot be told.
             let missingCountMax = gateways.reduce(0) { $0 + ($1.rejections == .ignore ? $1.unreportedCount : 0) }
             if missingCount > missingCountMax {
@@ -157,7 +157,7 @@ struct GatewayScenario: Sendable {
             case .failed, .unread: change(part) { $0.blindCount += 1 }
             case .complete: change(part) { $0.accept() }
             case .response(let status, let index):
-                change(part.prefix(index)) { $0.accept() }
+                change(part.prefix(max(0, index))) { $0.accept() }
                 guard part.indices.contains(index) else {
                     if index != part.count { self.history.fail("the response names \(index) of \(part.count)") }
                     return
@@ -200,14 +200,12 @@ struct GatewayScenario: Sendable {
     }
 
     /// Returns the number of notifications that a gateway accepted for a removed app, and that no feedback list has.
-    private func checkFeedback(_ folders: [String]) throws -> Int {
+    private func checkFeedback(_ gateways: some Sequence<(SimulatedGateway, Machine)>) async throws -> Int {
         var missingCount = 0
         let list = TokenScope(topic: Self.topic, environment: SimulatedGateway.environment)
         var listed: Set<Int> = []
-        for folder in folders {
-            let store = try SQLiteGatewayStore(path: folder + SimulatedGateway.storeName, logger: Self.quiet)
-            let page = store.page(of: list, from: 0, countMin: .max)
-            listed.formUnion(page.buckets.flatMap(\.keys).compactMap(Row.number))
+        for (gateway, machine) in gateways {
+            listed.formUnion(try await gateway.listedTokens(machine.folder, in: list).compactMap(Row.number))
         }
         for (number, knowledge) in self.knowledge.withLockedValue({ $0 }) {
             if knowledge.isAccepted, Self.isDead(number), !listed.contains(number) {

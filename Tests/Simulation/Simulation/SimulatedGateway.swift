@@ -29,6 +29,8 @@ final class SimulatedGateway: Sendable {
     private let inFlightCountMax = Chance.one(of: [1, 10, 1000])
     private let streamCountMax = Chance.one(of: [1, 10, 1000])
     private let retries: RetryRules
+    /// A store of the gateway's author, which it then uses instead of its own.
+    private let rows = Chance.once(in: 4) ? SimulatedRows() : nil
     let rejections = Chance.one(of: [RejectionPolicy.report, .report, .ignore])
     /// Whether it is stopped and started while the provider sends.
     let isRestarted = Chance.once(in: 3)
@@ -82,7 +84,40 @@ final class SimulatedGateway: Sendable {
     }
 
     private func run(_ process: Machine.Process, _ history: History) async throws {
-        let store = try SQLiteGatewayStore(path: process.folder + Self.storeName, logger: Self.quiet)
+        if let rows = self.rows {
+            let store = CachedGatewayStore(SimulatedStore(rows, process), logger: Self.quiet)
+            try await store.load(remembered: Self.rememberedDuration)
+            async let _: Void = store.run()
+            try await self.serve(process, store, history)
+            await withCheckedContinuation { continuation in store.whenIdle { continuation.resume() } }
+        } else {
+            let store = try SQLiteGatewayStore(path: process.folder + Self.storeName, logger: Self.quiet)
+            try await self.serve(process, store, history)
+            await store.flush()
+        }
+    }
+
+    /// The tokens on its feedback list.
+    func listedTokens(_ folder: String, in list: TokenScope) async throws -> [DeviceToken] {
+        let store: any FeedbackListStore
+        if let rows = self.rows {
+            let cached = CachedGatewayStore(SimulatedStore(rows, nil), logger: Self.quiet)
+            try await cached.load(remembered: Self.rememberedDuration)
+            store = cached
+        } else {
+            store = try SQLiteGatewayStore(path: folder + Self.storeName, logger: Self.quiet)
+        }
+        return store.page(of: list, from: 0, countMin: .max).buckets.flatMap(\.keys)
+    }
+
+    /// After the default of two minutes, a resend is a new notification.
+    private static let rememberedDuration = Duration.seconds(86_400)
+
+    private func serve(
+        _ process: Machine.Process,
+        _ store: any FeedbackListStore & ResendStore,
+        _ history: History
+    ) async throws {
         let upstream = try self.upstream(process.group)
         async let upstreamRun: Void = upstream.run()
         // Sometimes it is started with a configuration that refuses the provider.
@@ -96,8 +131,7 @@ final class SimulatedGateway: Sendable {
             upstream: upstream
         )
         bridge.requests = RequestRules(topic: GatewayScenario.topic)
-        // After the default of two minutes, a resend is a new notification.
-        bridge.rememberedDuration = .seconds(86_400)
+        bridge.rememberedDuration = Self.rememberedDuration
         bridge.retries = self.retries
         bridge.rejections = self.rejections
         let backend = HTTP2Backend(
@@ -126,7 +160,6 @@ final class SimulatedGateway: Sendable {
         history.note("the gateway has stopped")
         upstream.finish()
         try await upstreamRun
-        await store.flush()
     }
 
     private func upstream(_ group: any EventLoopGroup) throws -> HTTP2Upstream {
@@ -139,5 +172,40 @@ final class SimulatedGateway: Sendable {
         configuration.queueTimeout = nil
         configuration.endsWhenRefused = false
         return try HTTP2Upstream(configuration, eventLoopGroup: group, logger: Self.quiet)
+    }
+}
+
+/// The rows of a store of the gateway's author, on a host that does not fail.
+final class SimulatedRows: Sendable {
+    private let rows = NIOLockedValueBox<[String: String]>([:])
+
+    var all: [String: String] { self.rows.withLockedValue { $0 } }
+
+    func save(_ rows: some Sequence<(key: String, value: String?)>) {
+        self.rows.withLockedValue { for (key, value) in rows { $0[key] = value } }
+    }
+}
+
+/// A process's connection to these rows, which sometimes fails before or after some or all of a batch was stored.
+private struct SimulatedStore: GatewayStore {
+    private struct Failure: Error {}
+
+    private let rows: SimulatedRows
+    private let process: Machine.Process?
+
+    init(_ rows: SimulatedRows, _ process: Machine.Process?) {
+        self.rows = rows
+        self.process = process
+    }
+
+    func load() -> [String: String] { self.rows.all }
+
+    func save(_ rows: [String: String?]) async throws {
+        let (latency, isFailing) = (Chance.one(of: [0, 10, 1000]), Chance.once(in: 10))
+        try await SimulatedTime.pass(Chance.duration(0...latency))
+        guard self.process?.isAlive == true else { throw Failure() }
+        self.rows.save(rows.sorted { $0.key < $1.key }.prefix(isFailing ? Chance.number(0...rows.count) : rows.count))
+        try await SimulatedTime.pass(Chance.duration(0...latency))
+        if isFailing { throw Failure() }
     }
 }
