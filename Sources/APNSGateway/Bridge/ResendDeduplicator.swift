@@ -90,8 +90,9 @@ struct ResendDeduplicator {
     /// The number of the last entry.
     private(set) var lastSerial = 0
     private var lastResponse: Int64 = 0
-    /// The error responses of all gateways that were seen, with the times.
-    private var seen: [Int64: Duration] = [:]
+    /// The last error responses of all gateways, and their times in order.
+    private var seen: Set<Int64> = []
+    private var seenAges: Deque<(response: Int64, since: Duration)> = []
     private var lastConnection: UInt64 = 0
 
     /// The number of resends that did not arrive in time.
@@ -118,6 +119,9 @@ struct ResendDeduplicator {
     func concerns(_ connection: UInt64) -> Bool {
         !self.entries.isEmpty || !self.runs.isEmpty && self.runs[connection] != nil
     }
+
+    /// The number of error responses that are known, including those whose resends have all arrived.
+    var seenCount: Int { self.seen.count }
 
     /// Whether there is room for this many more.
     mutating func hasRoom(for count: Int, now: Duration) -> Bool {
@@ -174,7 +178,7 @@ struct ResendDeduplicator {
             self.responses[place.response, default: new].indices.append(place.index)
             self.responses[place.response]?.count += 1
             self.lastResponse = max(self.lastResponse, place.response)
-            self.seen[place.response] = now
+            if self.seen.insert(place.response).inserted { self.seenAges.append((place.response, now)) }
             if let connection { self.openResponses[connection] = place.response }
         }
     }
@@ -190,9 +194,7 @@ struct ResendDeduplicator {
         for (number, entry) in self.entries where number <= serial && !(entry.place.map(stored.contains) ?? true) {
             _ = self.remove(number)
         }
-        // The rows of older ones have expired.
-        self.seen = self.seen.filter { now - $0.value <= self.duration * 2 }
-        let new = resends.filter { resend in resend.place.map { self.seen[$0.response] == nil } ?? false }
+        let new = resends.filter { resend in resend.place.map { !self.seen.contains($0.response) } ?? false }
         self.add(new, of: nil, namesFirst: false, now: now)
     }
 
@@ -444,6 +446,11 @@ struct ResendDeduplicator {
     }
 
     private mutating func expire(now: Duration) {
+        // In a shared store, the rows of older ones have expired.
+        while let first = self.seenAges.first, first.since + self.duration * 2 < now {
+            self.seen.remove(first.response)
+            self.seenAges.removeFirst()
+        }
         while let first = self.ages.first {
             if self.entries[first.serial] != nil {
                 guard first.since + self.duration <= now else { return }

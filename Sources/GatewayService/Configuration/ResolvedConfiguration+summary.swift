@@ -26,6 +26,7 @@ extension ResolvedConfiguration {
             "metrics and health: " + (self.file.admin.map { place($0.host, $0.port) } ?? "off"),
             "feedback database \(self.file.feedback)",
         ]
+        if let store = self.file.store { lines.append("shared database \(store)") }
         for provider in self.providers { lines += provider.summary(now: now) }
         return lines
     }

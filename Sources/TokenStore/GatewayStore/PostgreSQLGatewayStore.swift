@@ -181,7 +181,7 @@ package final class PostgreSQLGatewayStore: SharedGatewayStore, Sendable {
         state.lists[list, default: FeedbackBuckets()][token] = max(known, time)
     }
 
-    /// Leaves out tokens that stay in the file for now; if they are in the database after all, they are read from there.
+    /// Leaves out tokens that stay in the file for now; if they are in the database after all, they are read there.
     private func unlearn(_ tokens: [FeedbackPage.Bucket], _ list: TokenScope) {
         self.state.withLockedValue { state in
             for (token, time) in tokens.joined() where state.lists[list]?[token] == time {

@@ -20,15 +20,19 @@ struct FleetScene: Sendable {
     }
 
     /// Runs `body` with all of them.
-    static func with(_ record: ChainRecord, _ body: @escaping @Sendable (FleetScene) async throws -> Void) async throws
-    {
+    static func with(
+        _ record: ChainRecord,
+        limits: String = "{shutdown: 10s}",
+        _ body: @escaping @Sendable (FleetScene) async throws -> Void
+    ) async throws {
         let folder = try GatewayProgram.Folder()
         let server = try await PostgreSQLServer(in: folder.url.path)
         do {
             try await record.upstream().run(folder) { servicePort in
                 var gateways: [GatewayProgram] = []
                 for name in ["one", "two"] {
-                    try folder.configure(upstreamPort: servicePort, store: server.address(user: "tests"), name: name)
+                    let store = server.address(user: "tests")
+                    try folder.configure(upstreamPort: servicePort, limits: limits, store: store, name: name)
                     gateways.append(try await GatewayProgram(folder, name: name))
                 }
                 let port = try ReservedPort()

@@ -86,6 +86,24 @@ import Testing
         #expect(counts == expected)
     }
 
+    @Test func `while the database is away, what may be a resend is neither delivered nor left out`() async throws {
+        let record = Self.service()
+        try await FleetScene.with(record) { fleet in
+            let gateway = fleet.gateways[0]
+            let provider = try FrameProvider(fleet.folder, port: gateway.port)
+            try await provider.connect()
+            try await provider.write(1...10)
+            #expect(try await provider.read(count: 6).bytes == "080800000005")
+            await fleet.server.stop()
+            try await fleet.awaitReady(gateway, false)
+            try await provider.connect()
+            try await provider.write(6...10, probe: 11)
+            #expect(try await provider.read(count: 6).bytes == "")
+            #expect(try await fleet.metric("apns_legacy_store_failures_total", gateway) > 0)
+        }
+        #expect(record.takenCounts == Self.eachOnce)
+    }
+
     @Test func `while the database is away, no error response is sent that needs a record`() async throws {
         let record = Self.service()
         try await FleetScene.with(record) { fleet in

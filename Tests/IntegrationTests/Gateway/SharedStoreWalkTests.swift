@@ -100,7 +100,50 @@ import TokenStore
     func `random changes lead to the same resends and lists`(seed: UInt64) async throws {
         let folder = try TemporaryFolder()
         let server = try await PostgreSQLServer(in: folder.path)
-        do { try await self.walk(folder.path, server.address(user: "tests"), seed) } catch {
+        // Once through a pooler in transaction mode.
+        let pooler = seed == 3 && PgBouncer.isInstalled ? try await PgBouncer(in: folder.path, for: server) : nil
+        do { try await self.walk(folder.path, pooler?.address ?? server.address(user: "tests"), seed) } catch {
+            await pooler?.stop()
+            await server.stop()
+            throw error
+        }
+        await pooler?.stop()
+        await server.stop()
+    }
+
+    @Test func `of gateways that claim the same resends at the same time, one gets each, also if connections are lost`()
+        async throws
+    {
+        let folder = try TemporaryFolder()
+        let server = try await PostgreSQLServer(in: folder.path)
+        do {
+            let stores = try Stores(folder.path, server.address(user: "tests"))
+            // Each key stands for two resends.
+            let resends = try (0..<200).map { try Self.resend($0 / 2, response: 1, index: Int64($0)) }
+            await stores.expect(resends, 0)
+            let claims = try await withThrowingTaskGroup(of: ResendClaim?.self) { group in
+                for store in stores.shared {
+                    for resend in resends.shuffled() {
+                        group.addTask {
+                            await withCheckedContinuation { done in
+                                store.claim(resend, of: "shop") { done.resume(returning: $0) }
+                            }
+                        }
+                    }
+                }
+                group.addTask {
+                    let others = "pid <> pg_backend_pid() AND application_name = 'apns-legacy'"
+                    for _ in 1...3 {
+                        try await server.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE \(others);")
+                    }
+                    return nil
+                }
+                var counts: [ResendClaim: Int] = [:]
+                for try await claim in group { if let claim { counts[claim, default: 0] += 1 } }
+                return counts
+            }
+            #expect(claims == [.claimed: 200, .absent: 200])
+        } catch {
             await server.stop()
             throw error
         }
