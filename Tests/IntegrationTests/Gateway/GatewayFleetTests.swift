@@ -104,6 +104,30 @@ import Testing
         #expect(record.takenCounts == Self.eachOnce)
     }
 
+    @Test func `a database that hangs delays providers for seconds, and no longer`() async throws {
+        let record = Self.service()
+        try await FleetScene.with(record) { fleet in
+            let gateway = fleet.gateways[0]
+            let provider = try FrameProvider(fleet.folder, port: gateway.port)
+            try await provider.connect()
+            let tables = "apns_gateway_resend, apns_gateway_feedback"
+            let locked = "BEGIN; LOCK TABLE \(tables) IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(20);"
+            async let lock = fleet.server.run(locked)
+            try await fleet.awaitReady(gateway, false)
+            let start = ContinuousClock.now
+            try await provider.write(1...10)
+            #expect(try await provider.read(count: 6).bytes == "")
+            try await provider.connect()
+            try await provider.write(21...30, probe: 31)
+            #expect(try await provider.read(count: 6).bytes == "08020000001f")
+            // Twice the time limit of an answer, while statements wait for the lock.
+            #expect(ContinuousClock.now - start < .seconds(18))
+            _ = try await lock
+            try await fleet.awaitReady(gateway)
+        }
+        #expect((21...30).allSatisfy { record.takenCounts[$0] == 1 })
+    }
+
     @Test func `while the database is away, no error response is sent that needs a record`() async throws {
         let record = Self.service()
         try await FleetScene.with(record) { fleet in
