@@ -13,9 +13,9 @@ struct QueueStatusCommand: QueueSubcommand {
             Examples:
               apns-legacy queue status --database postgresql://app@db.example.com/app
 
-            Dead tuples are rows that were replaced, and that vacuum has not removed yet. It cannot remove those that \
-            the oldest snapshot of any session may still see. The role pg_read_all_stats makes sessions of other users \
-            visible.
+            From cron, --metrics-file writes the totals of all batches for Prometheus. Dead tuples are rows that were \
+            replaced, and that vacuum has not removed yet. It cannot remove those that the oldest snapshot of any \
+            session may still see. The role pg_read_all_stats makes sessions of other users visible.
 
             \(ExitStatus.list([:], .success, .dataError, .tryAgain, .notPermitted))
             """
@@ -25,6 +25,8 @@ struct QueueStatusCommand: QueueSubcommand {
 
     @Option(help: .value("number", "Show this many of the newest batches."))
     var batches = 20
+
+    @OptionGroup var metrics: MetricsFileOptions
 
     @OptionGroup(title: "Output") package var reporting: ReportingOptions
 
@@ -74,7 +76,18 @@ extension QueueVerifyCommand {
 }
 
 extension QueueStatusCommand {
+    /// The totals that are metrics, with their names there.
+    private static let metricNames = [
+        "ready": "ready_batches", "left": "left_notifications", "inDoubt": "in_doubt_notifications",
+        "workers": "workers", "expiredLeases": "expired_leases", "rate": "notifications_per_second",
+        "deadTuples": "dead_tuples", "oldestSnapshotAge": "oldest_snapshot_age_transactions",
+    ]
+
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
+        try await self.metrics.record(in: environment) { try self.report(in: environment) }
+    }
+
+    private func report(in environment: CommandEnvironment) throws -> ExitStatus {
         let queue = try QueueDatabase(self.queue.database, timeout: .seconds(60))
         for table in try queue.status(batchCountMax: self.batches) {
             for line in table.lines { environment.reportLine(line) }
@@ -82,6 +95,9 @@ extension QueueStatusCommand {
         }
         let totals = try queue.totals()
         for (name, count) in totals { environment.summary.set(name, count) }
+        environment.setSamples(
+            totals.compactMap { name, count in Self.metricNames[name].map { ("apns_legacy_queue_\($0)", count) } }
+        )
         let counts = Dictionary(uniqueKeysWithValues: totals)
         let (rate, seconds) = (counts["rate"] ?? 0, counts["secondsLeft"] ?? 0)
         let rest = seconds > 0 ? ", done in about \(seconds.grouped) s" : ""

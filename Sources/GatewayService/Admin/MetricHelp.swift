@@ -91,5 +91,14 @@ enum MetricHelp {
         "apns_legacy_purge_due_rows": "Rows that were due in the last run.",
         "apns_legacy_purge_pruned_rows": "Rows that the last run pruned.",
         "apns_legacy_purge_limit_exceeded": "Whether the last run changed nothing because too many rows were due.",
+        "apns_legacy_queue_ready_batches": "Batches that are ready and not done.",
+        "apns_legacy_queue_left_notifications": "Notifications of ready batches without an outcome.",
+        "apns_legacy_queue_in_doubt_notifications": "Notifications that may be on their way, or may have arrived.",
+        "apns_legacy_queue_workers": "Workers, including those whose lease has ended.",
+        "apns_legacy_queue_expired_leases": "Workers whose lease has ended.",
+        "apns_legacy_queue_notifications_per_second": "The rates of all workers with a lease, together.",
+        "apns_legacy_queue_dead_tuples": "Replaced rows of the queue that vacuum has not removed.",
+        "apns_legacy_queue_oldest_snapshot_age_transactions":
+            "How many transactions ago the oldest snapshot of a session was taken.",
     ]
 }

@@ -36,7 +36,10 @@ import Testing
             #expect(results.filter { $0.outcome != "accepted" }.map(\.line) == [100])
             #expect(self.scene.read("results.jsonl").contains(#""line":251,"id":"n250""#))
             #expect(try await queue.exceptions().map(\.line) == [100])
-            let done = try await queue.run("status")
+            let metrics = self.scene.path("queue.prom")
+            let done = try await queue.run("status", ["--metrics-file", metrics])
+            let samples = self.scene.read("queue.prom")
+            #expect(samples.contains(#"apns_legacy_queue_left_notifications{command="queue status",name="queue"} 0"#))
             let row = #/1 +com.example.app +production +done +250 +250 +249 +1 +0 +0 .*/#
             #expect(done.output.split(separator: "\n").contains { $0.wholeMatch(of: row) != nil }, "\(done)")
             #expect(try await queue.number("SELECT count(*) FROM pg_class WHERE relname ~ '^chunk_[0-9]+$';") == 0)
