@@ -4,7 +4,9 @@ package import APNSTransport
 package import APNSWire
 package import OpenSSLTLS
 
-/// A connection of a provider under observation. Times count from the start of the observation.
+/// A connection of a provider under observation.
+///
+/// Times count from the start of the observation.
 package struct ObservedConnection: Sendable {
     /// A notification without its content.
     package struct Message: Hashable, Sendable {
