@@ -12,12 +12,15 @@ package struct DocumentedMetrics {
     package let gateway: [String: String]
     /// The types of the metrics that jobs write to files, by name.
     package let jobs: [String: String]
+    /// Those of them that only `queue status` writes.
+    package let queue: [String: String]
 
     /// Reads the document.
     package init() throws {
         let text = try Self.text("monitoring.md")
         self.gateway = Self.table(in: text, under: "## Metrics of the gateway")
         self.jobs = Self.table(in: text, under: "## Metrics of jobs")
+        self.queue = self.jobs.filter { $0.key.hasPrefix("apns_legacy_queue_") }
     }
 
     /// A file of docs.

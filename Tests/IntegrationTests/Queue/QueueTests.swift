@@ -39,6 +39,8 @@ import Testing
             let metrics = self.scene.path("queue.prom")
             let done = try await queue.run("status", ["--metrics-file", metrics])
             let samples = self.scene.read("queue.prom")
+            let kinds = DocumentedMetrics.kinds(samples).filter { !$0.key.hasPrefix("apns_legacy_job_") }
+            #expect(try kinds == DocumentedMetrics().queue)
             #expect(samples.contains(#"apns_legacy_queue_left_notifications{command="queue status",name="queue"} 0"#))
             let row = #/1 +com.example.app +production +done +250 +250 +249 +1 +0 +0 .*/#
             #expect(done.output.split(separator: "\n").contains { $0.wholeMatch(of: row) != nil }, "\(done)")
