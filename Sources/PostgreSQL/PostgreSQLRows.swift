@@ -25,9 +25,6 @@ package struct PostgreSQLRows: ~Copyable, Sendable {
         self.append(value)
     }
 
-    /// Adds a `boolean`.
-    package mutating func add(_ value: Bool) { self.add(UInt8(value ? 1 : 0)) }
-
     /// Adds the bytes of a `bytea` or a text, or NULL.
     package mutating func add(_ value: (some Collection<UInt8>)?) {
         guard let value else { return self.append(Int32(-1)) }

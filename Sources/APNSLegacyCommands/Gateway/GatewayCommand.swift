@@ -50,4 +50,15 @@ struct GatewayFileOptions: ParsableArguments, Sendable {
             now: environment.now()
         )
     }
+
+    /// Why a configuration does not have a provider that was named, or any.
+    func missing(provider: String?, in configuration: ResolvedConfiguration) -> CommandFailure {
+        if let refusal = configuration.refusals.first(where: { $0.provider == provider }) {
+            return CommandFailure(.configuration, "\(self.config): \(refusal)")
+        }
+        return CommandFailure(
+            .usage,
+            "\(self.config) has no provider \(provider ?? ""); to list them: apns-legacy gateway check"
+        )
+    }
 }

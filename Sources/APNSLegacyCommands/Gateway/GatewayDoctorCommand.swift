@@ -48,10 +48,7 @@ struct GatewayDoctorCommand: ConsoleCommand {
         let configuration = try self.file.configuration(environment)
         let names = configuration.providers.map(\.file.name)
         guard let name = self.provider ?? names.first, names.contains(name) else {
-            throw CommandFailure(
-                .usage,
-                "\(self.file.config) has no provider \(self.provider ?? ""); to list them: apns-legacy gateway check"
-            )
+            throw self.file.missing(provider: self.provider, in: configuration)
         }
         let console = environment.console
         let (events, continuation) = AsyncStream.makeStream(of: Void.self)

@@ -93,13 +93,7 @@ struct GatewayTestCommand: ConsoleCommand {
         try environment.requireConnections(1)
         let configuration = try self.file.configuration(environment)
         guard var target = configuration.testTarget(of: self.provider) else {
-            if let refusal = configuration.refusals.first(where: { $0.provider == self.provider }) {
-                throw CommandFailure(.configuration, "\(self.file.config): \(refusal)")
-            }
-            throw CommandFailure(
-                .usage,
-                "\(self.file.config) has no provider \(self.provider ?? ""); to list them: apns-legacy gateway check"
-            )
+            throw self.file.missing(provider: self.provider, in: configuration)
         }
         if let host { target.endpoint.host = host }
         if let port { target.endpoint.port = port }

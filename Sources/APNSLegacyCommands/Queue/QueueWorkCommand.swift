@@ -172,7 +172,7 @@ private struct QueueWorkRun {
         _ = try self.connections.sender(tls)
         let scope = try self.scope(tls.identity)
         let database = try QueueDatabase(self.command.queue.database)
-        var hasLongPayloads = try self.warnOfLongPayloads(database, scope)
+        try self.warnOfLongPayloads(database, scope)
         // Earlier results of the same worker stay.
         let file = try OutputFile(
             path: self.command.report.results ?? "-",
@@ -194,21 +194,17 @@ private struct QueueWorkRun {
         self.environment.summary.set(summary.json)
         self.emit("\(summary.text)")
         if let failure, failure.status != .tryAgain { return failure.status }
-        // Others may have become ready meanwhile, or be done.
-        if report.ending == .stopped { hasLongPayloads = try !database.batchesTooLong(scope).isEmpty }
         let status = ExitStatus(summary)
-        return status == .success && self.command.work.untilDone && hasLongPayloads ? .someRefused : status
+        guard status == .success, self.command.work.untilDone else { return status }
+        return try database.batchesTooLong(scope).isEmpty ? .success : .someRefused
     }
 
-    /// Returns whether there are batches with payloads that are too long.
-    private func warnOfLongPayloads(_ database: QueueDatabase, _ scope: QueueScope) throws -> Bool {
-        let batches = try database.batchesTooLong(scope)
-        for batch in batches {
+    private func warnOfLongPayloads(_ database: QueueDatabase, _ scope: QueueScope) throws {
+        for batch in try database.batchesTooLong(scope) {
             let limit = scope.payloadByteCountMax.grouped
             let text = "batch \(batch) has payloads of more than \(limit) bytes, which this worker cannot send"
             self.console.emit(.warning(text))
         }
-        return !batches.isEmpty
     }
 
     private func workShowingProgress(

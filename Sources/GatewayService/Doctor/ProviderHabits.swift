@@ -159,7 +159,7 @@ package struct ProviderHabits: Sendable {
         let refusals = list(self.connections.compactMap(\.refusal))
         if !refusals.isEmpty { lines.append(("", "the gateway would not admit it: \(refusals)")) }
         let sizes = self.connections.map { $0.messages.count + $0.omittedCount }
-        lines.append(("connections", "\(sizes.count), with \(Self.range(sizes)) notifications each"))
+        lines.append(("connections", "\(sizes.count); notifications on each: \(Self.range(sizes))"))
         if !messages.isEmpty {
             lines.append(("command", list(messages.map { "\($0.command.rawValue)" })))
             lines.append(("identifiers", self.identifiers))
@@ -178,7 +178,7 @@ package struct ProviderHabits: Sendable {
                 lines.append((index == 0 ? "after \(trial == .shutdown ? "status 10" : trial.rawValue)" : "", text))
             }
         }
-        lines.append(("feedback", self.feedbackCount > 0 ? "read \(self.feedbackCount) times" : "not read"))
+        lines.append(("feedback", self.feedbackCount > 0 ? "lists read: \(self.feedbackCount)" : "not read"))
         return lines
     }
 
