@@ -5,6 +5,7 @@ import APNSTestKit
 import APNSWire
 import Foundation
 import NIOCore
+import NIOPosix
 import OpenSSLTLS
 import TestSupport
 import Testing
@@ -157,6 +158,33 @@ struct FaultTests {
         }
     }
 
+    /// Goal: notifications that arrive together with the end of the handshake are read at the pace, too.
+    ///
+    /// Method: the provider's second flight waits for 100 notifications, and is sent at once.
+    @Test func `a slow reader is slow from the first notification on`() async throws {
+        let pace = TransferPace(byteCount: 1024, interval: .milliseconds(100))
+        let faults = [Fault(at: .always, .slowReading(pace))]
+        try await Simulator.withRunning(try Fixture.configuration(faults)) { simulator in
+            var bytes = try Fixture.messages(100)
+            bytes.writeImmutableBuffer(try Fixture.probe(101))
+            let context = try TLSContext(try Fixture.client())
+            let byteCount = bytes.readableBytes
+            let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .channelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        let tls = try TLSHandler.client(context, serverName: "localhost")
+                        try channel.pipeline.syncOperations.addHandlers(SecondFlight(byteCount: byteCount), tls)
+                    }
+                }
+                .connect(host: "127.0.0.1", port: simulator.gatewayPort).get()
+            let began = ContinuousClock.now
+            channel.writeAndFlush(bytes, promise: nil)
+            try await eventually("all are read") { simulator.statistics.processedCount == 100 }
+            #expect(ContinuousClock.now - began >= .milliseconds(100 * (byteCount / 1024 - 2)))
+            try? await channel.close()
+        }
+    }
+
     @Test func `a fault by token occurs at each message of the token, up to its limit`() async throws {
         let token = try Fixture.token(7).hexadecimal
         let fault = Fault(at: .token(prefix: token), .reject(status: 1), occurrenceCountMax: 2)
@@ -200,5 +228,29 @@ struct FaultTests {
             #expect(simulator.receivedCount(of: try Fixture.token(60)) == 0)
         }
         #expect(ContinuousClock.now - began >= .milliseconds(delayMilliseconds))
+    }
+}
+
+/// Placed below TLS; holds everything after the first flight until it has this many bytes.
+private final class SecondFlight: ChannelOutboundHandler {
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let byteCount: Int
+    private var isFirst = true
+    private var held = ByteBuffer()
+
+    init(byteCount: Int) { self.byteCount = byteCount }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        self.held.writeImmutableBuffer(self.unwrapOutboundIn(data))
+        promise?.succeed()
+    }
+
+    func flush(context: ChannelHandlerContext) {
+        guard self.isFirst || self.held.readableBytes >= self.byteCount else { return }
+        self.isFirst = false
+        context.writeAndFlush(self.wrapOutboundOut(self.held), promise: nil)
+        self.held = ByteBuffer()
     }
 }

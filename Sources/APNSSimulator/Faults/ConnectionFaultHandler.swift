@@ -40,7 +40,11 @@ final class ConnectionFaultHandler: ChannelDuplexHandler {
         guard case .handshakeCompleted? = event as? TLSUserEvent else {
             return context.fireUserInboundEventTriggered(event)
         }
-        if case .slowReading(let pace) = self.fault(.reading)?.effect { self.throttle.setPace(pace) }
+        if case .slowReading(let pace) = self.fault(.reading)?.effect {
+            self.throttle.setPace(pace)
+        } else {
+            self.throttle.setPace(nil)
+        }
         if case .slowWriting(let pace) = self.fault(.writing)?.effect { self.list?.setPace(pace) }
         if let fault = self.fault(.list), case .cutList(let byteCount) = fault.effect {
             self.list?.cut(behind: byteCount, fault.report.ending)

@@ -44,6 +44,9 @@ package final class ConnectionFaults: Sendable {
         )
         let tls = try pipeline.handler(type: TLSHandler.self)
         try pipeline.addHandler(throttle, position: .first)
+        if self.schedule.hasFaults(.reading, at: listener), let options = channel.syncOptions {
+            try throttle.awaitPace(options)
+        }
         if let list { try pipeline.addHandler(list, position: .after(tls)) }
         if listener == .binary { try self.addReport(to: channel, number, behind: tls) }
         try pipeline.addHandler(connection, position: .after(tls))

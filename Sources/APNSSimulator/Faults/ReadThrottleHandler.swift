@@ -18,14 +18,39 @@ final class ReadThrottleHandler: ChannelDuplexHandler {
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
-    /// Reads at this rate from now on.
-    func setPace(_ pace: TransferPace) {
+    /// The bytes of one read before the end of the handshake.
+    ///
+    /// Providers send their first notifications together with the end of their handshake; those that are in the same
+    /// read are exempt from the pace.
+    private static let handshakeByteCount = 512
+    /// How the channel reads without a pace.
+    private var reading: (allocator: any RecvByteBufferAllocator, messageCountMax: UInt)?
+
+    /// Reads in small steps until ``setPace(_:)``.
+    func awaitPace(_ options: any NIOSynchronousChannelOptions) throws {
+        self.reading = (try options.getOption(.recvAllocator), try options.getOption(.maxMessagesPerRead))
+        try Self.limit(Self.handshakeByteCount, options)
+    }
+
+    /// Reads at this rate from now on; without one, like a connection that has no faults.
+    func setPace(_ pace: TransferPace?) {
         self.pace = pace
-        guard let channel = self.context?.channel else { return }
-        let allocator = FixedSizeRecvByteBufferAllocator(capacity: pace.byteCount)
-        channel.setOption(.recvAllocator, value: allocator)
-            .and(channel.setOption(.maxMessagesPerRead, value: 1))
-            .whenFailure { _ in channel.close(promise: nil) }
+        guard let channel = self.context?.channel, let options = channel.syncOptions else { return }
+        do {
+            if let pace {
+                try Self.limit(pace.byteCount, options)
+            } else if let reading {
+                try options.setOption(.recvAllocator, value: reading.allocator)
+                try options.setOption(.maxMessagesPerRead, value: reading.messageCountMax)
+            }
+        } catch {
+            channel.close(promise: nil)
+        }
+    }
+
+    private static func limit(_ byteCount: Int, _ options: any NIOSynchronousChannelOptions) throws {
+        try options.setOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: byteCount))
+        try options.setOption(.maxMessagesPerRead, value: 1)
     }
 
     func read(context: ChannelHandlerContext) {
