@@ -329,10 +329,15 @@ public struct CertificateAuthority: Sendable {
         (NID_subject_key_identifier, "hash"), (NID_authority_key_identifier, "keyid"),
     ]
 
+    /// The extensions before those of the environments.
+    ///
+    /// Apple's certificates have seven, and the mail daemon dovecot-xaps-daemon expects the extension for production in
+    /// the eighth place. Any policy (2.5.29.32.0) and a comment are there for Apple's policy and its revocation list.
     private static let clientExtensions: [(Int32, String)] =
         [
-            (NID_basic_constraints, "critical,CA:FALSE"), (NID_key_usage, "critical,digitalSignature"),
-            (NID_ext_key_usage, "clientAuth"),
+            (NID_basic_constraints, "critical,CA:FALSE"), (NID_certificate_policies, "DER:300830060604551D2000"),
+            (NID_netscape_comment, "issued by apns-legacy, not by Apple"),
+            (NID_key_usage, "critical,digitalSignature"), (NID_ext_key_usage, "clientAuth"),
         ] + Self.keyIdentifiers
 
     private static let authorityExtensions: [(Int32, String)] = [

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTestKit
+import APNSWire
+import Foundation
 import OpenSSLTLS
 import TestSupport
 import Testing
@@ -32,6 +34,21 @@ import Testing
         #expect(facts.fingerprint.count == 64)
         #expect(try TLSCertificate(der: facts.der) == facts)
         #expect(throws: TLSError.self) { try TLSCertificate(der: [1, 2, 3]) }
+    }
+
+    /// dovecot-xaps-daemon b098747 reads its topic only from a certificate with this order, which Apple's have.
+    @Test func `the environment is the eighth extension of a provider's certificate`() async throws {
+        let folder = try TemporaryFolder()
+        let issued = try CertificateAuthority().issueClient(
+            topics: [CertificateTopics.Topic(name: "com.apple.mail.XServer.1")],
+            environments: [.production],
+            period: CertificateAuthority.Period(dayCount: 1, from: Int64(Date().timeIntervalSince1970))
+        )
+        let path = try folder.write("certificate.pem", issued.certificatePEM)
+        let text = try await OpenSSLTool.output(["x509", "-in", path, "-noout", "-text"])
+        let lines = text.split(separator: "\n").drop { !$0.hasSuffix("X509v3 extensions:") }.dropFirst()
+        let names = lines.filter { $0.hasPrefix("            ") && !$0.hasPrefix("             ") }
+        #expect(names.count == 8 && names[7].contains("1.2.840.113635.100.6.3.2:"), "\(text)")
     }
 
     @Test func `serial number and fingerprint match those from the openssl program`() async throws {
