@@ -20,11 +20,17 @@ struct GatewayInitCommand: ConsoleCommand {
                   --upstream-certificate push.p12 --upstream-passphrase-file pass.txt
               apns-legacy gateway init --client java --environment sandbox \\
                   --p8-key AuthKey_ABC123DEFG.p8 --team-id TEAM123456 --topic com.example
+              apns-legacy gateway init --client wallet --upstream-certificate pass.pem
 
             On a terminal, the command asks for what the options do not give. It creates a certificate authority with \
             its key, a certificate for Apple's host names, the provider's certificate in the format that its language \
             reads, gateway.yaml, and a line for the provider's hosts file. Then it prints what to do next on both \
             machines, which is also in NEXT-STEPS.txt. It never overwrites a file.
+
+            The provider is known by its language, or by its kind: an MDM server (mdm), a pass server (wallet), a \
+            server for mail, calendar or contacts, Safari website push (safari), an XMPP or a SIP server. The kind \
+            determines the topics, and except for xmpp and sip the environment, which is production. mdm, wallet, \
+            mail, calendar and contacts need --upstream-certificate.
 
             \(ExitStatus.list(
                 [
@@ -38,7 +44,7 @@ struct GatewayInitCommand: ConsoleCommand {
             """
     )
 
-    @Option(help: .value("language", "What the provider is written in; decides the format of its certificate."))
+    @Option(help: .value("kind", "The language or kind of the provider; decides the format of its certificate."))
     var client: ClientFamily?
 
     @Option(help: .value("name", "The service to deliver to. (default: from the upstream certificate)"))
@@ -117,6 +123,10 @@ struct GatewayInitCommand: ConsoleCommand {
             throw ValidationError("--key-id and --team-id need --p8-key")
         }
         try self.requirePort("--upstream-port", self.upstreamPort)
+        if self.tokenKey != nil, let reason = self.client?.certificateReason { throw ValidationError(reason) }
+        if let environment, let problem = self.client?.problem(of: environment) {
+            throw ValidationError("--environment \(environment.rawValue): \(problem)")
+        }
         if let topic, !Self.isTopic(topic) { throw ValidationError(Self.topicRule) }
     }
 
@@ -163,25 +173,21 @@ struct GatewayInitCommand: ConsoleCommand {
     private func setup(_ asker: SetupQuestions, now: Int64) throws -> GatewaySetup {
         var missing: [String] = []
         let (path, credentials) = try self.credentials(asker, &missing)
+        let client = try self.client(asker)
+        if client == nil { missing.append("--client") }
+        let example = (client ?? .other).topicExample
         let topic =
             try self.topic ?? credentials?.topic
-            ?? asker.ask("Bundle identifier of the app, such as com.example.app:") {
+            ?? asker.ask("Topic (bundle identifier of the app), such as \(example):") {
                 try Self.require(Self.isTopic($0) ? $0 : nil, Self.topicRule)
             }
         if topic == nil { missing.append("--topic") }
         let environment =
-            try self.environment ?? credentials?.environment
+            try self.environment ?? client?.environment ?? credentials?.environment
             ?? asker.ask("Environment: production or sandbox?") {
                 try Self.require(PushEnvironment(rawValue: $0.lowercased()), "\($0) is neither production nor sandbox")
             }
         if environment == nil { missing.append("--environment") }
-        let families = ClientFamily.allCases.map(\.rawValue).joined(separator: ", ")
-        let client =
-            try self.client
-            ?? asker.ask("Language of the provider (\(families)):") {
-                try Self.require(ClientFamily(name: $0), "\($0) is not in the list; for another language, enter other")
-            }
-        if client == nil { missing.append("--client") }
         let host =
             try self.host
             ?? asker.ask("Address of this machine as the provider reaches it (empty if the provider runs here):") {
@@ -195,6 +201,10 @@ struct GatewayInitCommand: ConsoleCommand {
             )
         }
         guard Self.isTopic(topic) else { throw CommandFailure(.usage, Self.topicRule) }
+        if !credentials.isCertificate, let reason = client.certificateReason { throw CommandFailure(.usage, reason) }
+        if let problem = client.problem(of: topic) {
+            throw CommandFailure(self.topic == nil ? .configuration : .usage, "\(problem); nothing was written")
+        }
         var setup = GatewaySetup(
             topic: topic,
             environment: environment,
@@ -213,6 +223,15 @@ struct GatewayInitCommand: ConsoleCommand {
             asker.console.emit(.error("\(problem); nothing was written", .configuration))
         }
         throw CommandFailure(.configuration, "\(last); nothing was written")
+    }
+
+    /// The kind of the provider, by its option or the answer; `nil` if neither is there.
+    private func client(_ asker: SetupQuestions) throws -> ClientFamily? {
+        if let client = self.client { return client }
+        let families = ClientFamily.allCases.map(\.rawValue).joined(separator: ", ")
+        return try asker.ask("Language or kind of the provider (\(families)):") {
+            try Self.require(ClientFamily(name: $0), "\($0) is not in the list; for another language, enter other")
+        }
     }
 
     private static func address(of host: String) throws(CommandFailure) -> String {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSCertificates
+package import APNSWire
 
-/// The language of an old provider, which determines the format of its certificate and the next steps.
+/// The language of an old provider, or the kind of its program: the format of its certificate, and the next steps.
 package enum ClientFamily: String, CaseIterable, Sendable {
-    case php, java, ruby, python, node, go, dotnet, c, other
+    case php, java, ruby, python, node, go, dotnet, c
+    case mdm, wallet, mail, calendar, contacts, safari, xmpp, sip
+    case other
 
     /// Creates a family from its name, or another usual name of the language.
     package init?(name: String) {
@@ -20,25 +23,88 @@ package enum ClientFamily: String, CaseIterable, Sendable {
     /// The files that it reads its certificate from.
     var files: [IdentityFile] {
         switch self {
-        case .php, .ruby: [.combined]
-        case .java, .dotnet: [.legacyPKCS12, .passphrase]
-        case .python: [.combined, .certificate, .traditionalKey]
-        case .node, .go: [.certificate, .key]
+        case .php, .ruby, .safari, .sip: [.combined]
+        case .java, .dotnet, .wallet: [.legacyPKCS12, .passphrase]
+        case .python, .mdm: [.combined, .certificate, .traditionalKey]
+        case .node, .go, .mail: [.certificate, .key]
         case .c: [.certificate, .traditionalKey]
+        case .calendar, .contacts: [.certificate, .key, .traditionalKey]
+        case .xmpp: [.certificate, .key, .legacyPKCS12, .passphrase]
         case .other: IdentityFile.allCases.filter { $0 != .pkcs12 }
         }
     }
 
-    /// Whether many clients in this language ignore error responses, and lose what they write after a rejection.
-    var ignoresRejections: Bool { [.php, .ruby, .python].contains(self) }
+    /// Whether many clients of this family ignore error responses, and lose what they write after a rejection.
+    var ignoresRejections: Bool {
+        switch self {
+        case .php, .ruby, .python, .mdm, .wallet, .mail, .calendar, .contacts, .safari, .xmpp, .sip: true
+        case .java, .node, .go, .dotnet, .c, .other: false
+        }
+    }
+
+    /// Whether rejected tokens are best reported by feedback: the program reads it, or errors of this kind mislead it.
+    var usesFeedbackForRejections: Bool { [.mail, .calendar, .contacts, .sip].contains(self) }
+
+    /// What the topics of its programs begin with; `nil` for those of apps.
+    private var topicPrefix: String? {
+        switch self {
+        case .mdm: "com.apple.mgmt."
+        case .wallet: "pass."
+        case .mail: "com.apple.mail.XServer."
+        case .calendar: "com.apple.calendar.XServer."
+        case .contacts: "com.apple.contact.XServer."
+        case .safari: "web."
+        default: nil
+        }
+    }
+
+    /// The only environment in which its notifications exist; `nil` if there are two.
+    package var environment: PushEnvironment? { self.topicPrefix == nil ? nil : .production }
+
+    /// An example of a topic.
+    package var topicExample: String {
+        switch self {
+        case .mdm: "com.apple.mgmt.External.01234567-89ab-cdef-0123-456789abcdef"
+        case .wallet: "pass.com.example.card"
+        case .mail, .calendar, .contacts: "\(self.topicPrefix ?? "")01234567-89ab-cdef-0123-456789abcdef"
+        case .safari: "web.com.example"
+        case .sip: "com.example.app.voip"
+        default: "com.example.app"
+        }
+    }
+
+    /// Why a topic is not one of this kind of program; `nil` if it is.
+    package func problem(of topic: String) -> String? {
+        guard let prefix = self.topicPrefix, !topic.hasPrefix(prefix) else { return nil }
+        let kind = Self.allCases.first { $0.topicPrefix.map { topic.hasPrefix($0) } ?? false }
+        return "\(topic) is no topic of --client \(self), which begins with \(prefix); use the certificate of that "
+            + "kind, or --client \(kind.map(\.rawValue) ?? "LANGUAGE")"
+    }
+
+    /// Why it cannot be in an environment; `nil` if it can.
+    package func problem(of environment: PushEnvironment) -> String? {
+        guard let only = self.environment, only != environment else { return nil }
+        return "notifications of --client \(self) exist in \(only.rawValue) only"
+    }
+
+    /// Why the service serves it only with a certificate; `nil` if a key (.p8) is possible.
+    package var certificateReason: String? {
+        switch self {
+        case .mdm, .wallet, .mail, .calendar, .contacts:
+            "--client \(self) needs --upstream-certificate: keys (.p8) serve topics of apps, and none that begin with "
+                + "\(self.topicPrefix ?? "")"
+        default: nil
+        }
+    }
 
     /// Whether clients check that their own certificate looks like Apple's, as PushSharp 2.2 does: its issuer contains
     /// "Apple", and its subject the name of the service for its environment.
     var requiresAppleNames: Bool { self == .dotnet }
 
-    /// Two steps for a newcomer: how to trust the gateway, and where the certificate goes.
+    /// The steps for a newcomer: how to trust the gateway, and where the certificate goes.
     var steps: [String] {
         switch self {
+        case .mdm, .wallet, .mail, .calendar, .contacts, .safari, .xmpp, .sip: self.stepsOfKind
         case .php:
             [
                 """

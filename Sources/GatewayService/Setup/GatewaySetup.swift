@@ -317,6 +317,8 @@ package struct GatewaySetup {
                 "# With ignore, nothing is lost, but rejections are not reported to the provider. If it reads error",
                 "# responses (rpush, ApnsPHP), set report.", "rejections: ignore",
             ]
+                + (self.client.usesFeedbackForRejections
+                    ? ["rejectedToFeedback: true   # rejected tokens are in the feedback list, too"] : [])
         } else {
             [
                 "# With report, the provider gets an error response and must send again what it wrote after the",

@@ -45,6 +45,9 @@ package struct UpstreamCredentials: Sendable {
         return certificate
     }
 
+    /// Whether it is a certificate, not a key that signs provider tokens.
+    package var isCertificate: Bool { self.certificate != nil }
+
     /// The default topic of the certificate; `nil` if there is none.
     package var topic: String? { self.certificate.flatMap { ProviderIdentity($0).topic } }
 

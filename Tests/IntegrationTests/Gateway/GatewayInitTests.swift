@@ -112,6 +112,115 @@ import Testing
         for name in services + ["localhost"] { #expect(server.certificate.hostNames.contains(name)) }
     }
 
+    /// A kind of program: a topic of it, its files, a word of its instructions, and whether keys serve it.
+    struct Kind: Sendable, CustomStringConvertible {
+        var description: String
+        var topic: String
+        var files: [String]
+        var word: String
+        var needsCertificate = true
+        var reportsInFeedback = false
+    }
+
+    static let kinds: [Kind] = [
+        Kind(
+            description: "mdm",
+            topic: "com.apple.mgmt.External.1",
+            files: ["provider-combined.pem", "provider.pem", "provider-traditional.key.pem"],
+            word: "commandment"
+        ),
+        Kind(
+            description: "wallet",
+            topic: "pass.com.example.card",
+            files: ["provider-legacy.p12", "provider-passphrase.txt"],
+            word: "Data/Certificate"
+        ),
+        Kind(
+            description: "mail",
+            topic: "com.apple.mail.XServer.1",
+            files: ["provider.pem", "provider.key.pem"],
+            word: "SSL_CERT_FILE",
+            reportsInFeedback: true
+        ),
+        Kind(
+            description: "calendar",
+            topic: "com.apple.calendar.XServer.1",
+            files: ["provider.pem", "provider.key.pem", "provider-traditional.key.pem"],
+            word: "for calendar",
+            reportsInFeedback: true
+        ),
+        Kind(
+            description: "contacts",
+            topic: "com.apple.contact.XServer.1",
+            files: ["provider.pem", "provider.key.pem", "provider-traditional.key.pem"],
+            word: "for contacts",
+            reportsInFeedback: true
+        ),
+        Kind(
+            description: "safari",
+            topic: "web.com.example",
+            files: ["provider-combined.pem"],
+            word: "openssl.cafile",
+            needsCertificate: false
+        ),
+        Kind(
+            description: "xmpp",
+            topic: "com.example.app",
+            files: ["provider.pem", "provider.key.pem", "provider-legacy.p12", "provider-passphrase.txt"],
+            word: "ejabberd.yml",
+            needsCertificate: false
+        ),
+        Kind(
+            description: "sip",
+            topic: "com.example.app.voip",
+            files: ["provider-combined.pem"],
+            word: "apple-certificate-dir",
+            needsCertificate: false,
+            reportsInFeedback: true
+        ),
+    ]
+
+    @Test(arguments: Self.kinds) func `a kind of program gets its files, its mode and its topics`(
+        _ kind: Kind
+    ) async throws {
+        let scene = try Scene()
+        let authority = try CertificateAuthority()
+        try scene.write("kind.pem", try authority.issueClient(topic: kind.topic, environments: [2]).pem)
+        let options = ["--client", kind.description, "--upstream-certificate", scene.path + "/kind.pem"]
+        let run = try await scene.run(options)
+        #expect(run.code == 0 && run.error.isEmpty, "\(run)")
+        #expect(try scene.files.keys.sorted() == (Self.ownFiles + kind.files).sorted())
+        #expect(run.output.contains(kind.word) && !run.output.contains("\n\n\n"), "\(run)")
+        for name in kind.files where !name.contains("passphrase") { #expect(run.output.contains(name), "\(name)") }
+        let check = try await scene.check()
+        #expect(check.code == 0 && check.error.isEmpty, "\(check)")
+        let yaml = try scene.read("gateway.yaml")
+        #expect(yaml.contains("rejections: ignore\n") && yaml.contains("environment: production\n"), "\(yaml)")
+        #expect(yaml.contains("rejectedToFeedback: true") == kind.reportsInFeedback)
+        #expect(yaml.split(separator: "\n").allSatisfy { $0.count <= 120 } && run.output.contains(kind.topic) == false)
+    }
+
+    @Test(arguments: Self.kinds) func `a kind of program is refused with what Apple never accepts`(
+        _ kind: Kind
+    ) async throws {
+        guard !["xmpp", "sip"].contains(kind.description) else { return }
+        let scene = try Scene()
+        let client = ["--client", kind.description]
+        let key = ["--p8-key", scene.path + "/AuthKey_ABCDEFGHIJ.p8", "--team-id", "KLMNOPQRST"]
+        let certificate = ["--upstream-certificate", scene.path + "/upstream.pem"]
+        let cases: [(options: [String], code: Int32, words: [String])] = [
+            (certificate, 78, ["com.example.app is no topic of --client \(kind)"]),
+            (certificate + ["--topic", "pass.x", "--environment", "sandbox"], 64, ["exist in production only"]),
+            (key + ["--topic", kind.topic], 64, ["needs --upstream-certificate", "(.p8)"]),
+        ]
+        for (options, code, words) in kind.needsCertificate ? cases : cases.dropLast() {
+            let run = try await scene.run(client + options)
+            #expect(run.code == code && run.error.split(separator: "\n").count == 1, "\(run)")
+            for word in words { #expect(run.error.contains(word), "\(run)") }
+            #expect(!FileManager.default.fileExists(atPath: scene.folder))
+        }
+    }
+
     @Test(arguments: [("production", "Production"), ("sandbox", "Development")])
     func `the certificate for .NET passes the check of PushSharp 2.2, and is not taken for Apple's`(
         _ environment: String,
@@ -346,8 +455,8 @@ import Testing
         try #require(openpty(&controller, &terminal, nil, nil, nil) == 0)
         defer { for descriptor in [controller, terminal] { close(descriptor) } }
         let answers = [
-            "/nowhere.p12", scene.path + "/AuthKey_ABCDEFGHIJ.p8", "short", "KLMNOPQRST", "com.example.app", "sandbox",
-            "cobol", "Java", "",
+            "/nowhere.p12", scene.path + "/AuthKey_ABCDEFGHIJ.p8", "short", "KLMNOPQRST", "cobol", "Java",
+            "com.example.app", "sandbox", "",
         ]
         // No more than the input buffer of a terminal.
         let text = Array((answers.joined(separator: "\n") + "\n").utf8)
