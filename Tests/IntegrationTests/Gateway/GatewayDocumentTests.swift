@@ -48,12 +48,15 @@ import Testing
         notifications.map { Message(token: $0.token, payload: $0.payloadText) }
     }
 
-    /// The commands of the document.
-    private static func documentCommands() throws -> [String] {
+    /// The commands of a document behind a mark.
+    private static func documentCommands(
+        _ path: String = "docs/gateway.md",
+        behind mark: String = "<!-- ten commands -->\n"
+    ) throws -> [String] {
         let document = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs/gateway.md")
+            .deletingLastPathComponent().deletingLastPathComponent().appending(path: path)
         let text = try String(contentsOf: document, encoding: .utf8)
-        let mark = try #require(text.range(of: "<!-- ten commands -->\n"))
+        let mark = try #require(text.range(of: mark))
         let start = try #require(text.range(of: "\n```sh\n", range: mark.lowerBound..<text.endIndex))
         let end = try #require(text.range(of: "```", range: start.upperBound..<text.endIndex))
         return text[start.upperBound..<end.lowerBound].split(separator: "\n").map(String.init)
@@ -83,6 +86,25 @@ import Testing
         let all = try Self.received(output[count + 1])
         #expect(Self.messages(all) == (try Self.written(output[count - 2]) + Self.written(output[count])), "\(output)")
         #expect(all.count == 3)
+    }
+
+    @Test func `the commands of the recipes lead to notifications of a pass server`() async throws {
+        var commands = try Self.documentCommands("docs/recipes/README.md", behind: "From nothing to a delivered")
+        #expect(
+            commands.count <= 6 && commands.contains { $0.contains("gateway init") && $0.contains("--client wallet") }
+        )
+        let program = try #require(commands.firstIndex(of: "your-program"))
+        commands[program] = "bash pass-server.sh"
+        commands = commands.map { $0.replacing(#/ & sleep \d$/#, with: " &") }
+        let request = commands.removeLast()
+        commands.append(request.replacing("/notifications", with: "/notifications?outcome=any\\&count=3\\&wait=10s"))
+        let output = try await PrivateMachine(scripts: ["pass-server.sh"])
+            .run(commands.map { PrivateMachine.Command(text: $0) })
+        let received = try Self.received(output[commands.count - 1])
+        #expect(
+            received.map(\.payloadText) == ["{}", "{}", "{}"] && received.allSatisfy { $0.topic.hasPrefix("pass.") }
+        )
+        #expect(received.map(\.outcome) == ["accepted", "accepted", "accepted"], "\(output)")
     }
 
     @Test(.enabled(if: geteuid() == 0, "only root may write to /etc"))

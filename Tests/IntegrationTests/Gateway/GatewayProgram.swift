@@ -174,9 +174,9 @@ final class GatewayProgram: Sendable {
         return tls
     }
 
-    /// The tuples that the feedback service sends to the provider.
-    func feedback() async throws -> [FeedbackTuple] {
-        let tls = try self.tls(self.folder.provider.identity)
+    /// The tuples that the feedback service sends to the provider; by default with the configured certificate.
+    func feedback(_ identity: TLSIdentity? = nil) async throws -> [FeedbackTuple] {
+        let tls = try self.tls(identity ?? self.folder.provider.identity)
         let bytes = try await ScriptedProvider.withConnection(port: self.feedbackPort, tls: tls) { provider in
             let ending = try await provider.end()
             guard ending.hasCloseNotify else { throw Child.Failure(description: "the list was cut") }
