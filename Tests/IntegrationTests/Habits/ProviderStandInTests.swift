@@ -86,7 +86,7 @@ struct ProviderStandIn: Sendable, CustomTestStringConvertible {
             topic: "web.com.example",
             habit: .connectionEach,
             payload:
-                "{\"aps\":{\"alert\":{\"title\":\"Hello\",\"body\":\"News\",\"action\":\"Read\"},\"url-args\":[\"1\"]}}",
+                "{\"aps\":{\"alert\":{\"title\":\"Hello\",\"body\":\"News\"},\"url-args\":[\"1\"]}}",
             frame: Self.safariFrame
         ),
         Self(
