@@ -7,11 +7,17 @@ package struct PythonEnvironment {
     private static let installSecondsMax = 240
 
     /// A shell script that creates the environment `$1` with the package `$2` unless it exists.
+    ///
+    /// Only one environment, `$3`, has pip, whose installation takes longer than that of most packages.
     private static let installation = """
         [ -e "$1/done" ] && exit
+        (
+            flock 9
+            [ -e "$3/done" ] || { rm -rf "$3"; python3 -m venv "$3"; touch "$3/done"; }
+        ) 9>"$3.lock"
         rm -rf "$1"
-        python3 -m venv "$1"
-        "$1/bin/python" -m pip install --quiet --disable-pip-version-check "$2"
+        python3 -m venv --without-pip "$1"
+        "$3/bin/python" -m pip --python "$1/bin/python" install --quiet --disable-pip-version-check "$2"
         touch "$1/done"
         """
 
@@ -23,12 +29,13 @@ package struct PythonEnvironment {
         let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let cache = URL(filePath: tests).deletingLastPathComponent().appending(path: "python")
         let folder = cache.appending(path: package.replacing("==", with: "-"))
+        let pip = cache.appending(path: "pip")
         self.python = folder.appending(path: "bin/python").path
         try FileManager.default.createDirectory(at: cache, withIntermediateDirectories: true)
         // Of several concurrent test processes, one creates it, and the others wait.
         _ = try await Program.run(
             "/usr/bin/env",
-            ["flock", "\(folder.path).lock", "sh", "-euc", Self.installation, "sh", folder.path, package],
+            ["flock", "\(folder.path).lock", "sh", "-euc", Self.installation, "sh", folder.path, package, pip.path],
             deadlineSeconds: Self.installSecondsMax
         )
     }

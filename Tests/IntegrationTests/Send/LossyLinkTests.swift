@@ -18,7 +18,7 @@ import Testing
         let machine = try PrivateMachine(scripts: [])
         let script = PrivateMachine.scripts.deletingLastPathComponent().appending(path: "lossy_link.py").path
         let seed = TestEffort.isLong ? UInt32.random(in: .min ... .max) : 3
-        let rounds = TestEffort.isLong ? 60 : 2
+        let rounds = TestEffort.isLong ? 60 : 1
         let count = TestEffort.isLong ? 40_000 : `protocol` == "binary" ? 12_000 : 3000
         let ending = try await machine.execute(
             [
