@@ -2,30 +2,33 @@
 
 import Foundation
 
-/// A virtual environment with one package of PyPI, created once in the build folder.
+/// A virtual environment with packages of PyPI, created once in the build folder.
 package struct PythonEnvironment {
     private static let installSecondsMax = 240
 
-    /// A shell script that creates the environment `$1` with the package `$2` unless it exists.
+    /// A shell script that creates the environment `$1` with the packages from `$3` on, unless it exists.
     ///
-    /// Only one environment, `$3`, has pip, whose installation takes longer than that of most packages.
+    /// Only one environment, `$2`, has pip, whose installation takes longer than that of most packages.
     private static let installation = """
         [ -e "$1/done" ] && exit
         (
             flock 9
-            [ -e "$3/done" ] || { rm -rf "$3"; python3 -m venv "$3"; touch "$3/done"; }
-        ) 9>"$3.lock"
+            [ -e "$2/done" ] || { rm -rf "$2"; python3 -m venv "$2"; touch "$2/done"; }
+        ) 9>"$2.lock"
         rm -rf "$1"
         python3 -m venv --without-pip "$1"
-        "$3/bin/python" -m pip --python "$1/bin/python" install --quiet --disable-pip-version-check "$2"
-        touch "$1/done"
+        environment=$1 pip=$2
+        shift 2
+        "$pip/bin/python" -m pip --python "$environment/bin/python" install --quiet --disable-pip-version-check "$@"
+        touch "$environment/done"
         """
 
     /// The path of its interpreter.
     package let python: String
 
-    /// Creates or finds the environment of a package with a version, such as `pushjack==1.6.0`.
-    package init(_ package: String) async throws {
+    /// Creates or finds the environment of a package with a version, such as `pushjack==1.6.0`, and of others that it
+    /// needs without naming them.
+    package init(_ package: String, with others: [String] = []) async throws {
         let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let cache = URL(filePath: tests).deletingLastPathComponent().appending(path: "python")
         let folder = cache.appending(path: package.replacing("==", with: "-"))
@@ -35,7 +38,8 @@ package struct PythonEnvironment {
         // Of several concurrent test processes, one creates it, and the others wait.
         _ = try await Program.run(
             "/usr/bin/env",
-            ["flock", "\(folder.path).lock", "sh", "-euc", Self.installation, "sh", folder.path, package, pip.path],
+            ["flock", "\(folder.path).lock", "sh", "-euc", Self.installation, "sh", folder.path, pip.path, package]
+                + others,
             deadlineSeconds: Self.installSecondsMax
         )
     }

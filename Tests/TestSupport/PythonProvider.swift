@@ -29,12 +29,15 @@ package struct PythonProvider: Sendable, CustomStringConvertible {
     /// Its report for a rejected token.
     package let invalidToken: Reason
     private let release: String
+    private var others: [String] = []
 
     /// Sends items of command 2.
     package static let pushjack = PythonProvider(
         description: "pushjack",
         invalidToken: .status(8),
-        release: "pushjack==1.6.0"
+        release: "pushjack==1.6.0",
+        // It imports pkg_resources.
+        others: ["setuptools==65.5.0"]
     )
 
     /// Sends notifications of command 1.
@@ -52,7 +55,7 @@ package struct PythonProvider: Sendable, CustomStringConvertible {
 
     /// Sends one notification to each token in a file with one token per line.
     package func send(port: Int, identity: String, trust: String, tokens: String) async throws -> Outcome {
-        let environment = try await PythonEnvironment(self.release)
+        let environment = try await PythonEnvironment(self.release, with: self.others)
         let files = ["--identity", identity, "--trust", trust, "--tokens", tokens]
         let printed = try await Program.run(
             environment.python,
