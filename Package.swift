@@ -642,6 +642,20 @@ let package = Package(
             path: "Tests/Simulation/Simulation",
             swiftSettings: settings
         ),
+        .target(name: "CAllocations", path: "Tests/Instructions/CAllocations"),
+        .executableTarget(
+            name: "Instructions",
+            dependencies: [
+                "APNSCertificates", "APNSGateway", "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession",
+                "APNSWire", "Batch", "CAllocations", "OpenSSLTLS", "TokenStore",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+            ],
+            path: "Tests/Instructions/Instructions",
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "APNSLegacyCommandsTests",
             dependencies: [

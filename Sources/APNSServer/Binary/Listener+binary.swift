@@ -3,7 +3,7 @@
 public import Logging
 public import NIOCore
 public import NIOPosix
-import OpenSSLTLS
+package import OpenSSLTLS
 
 extension Listener {
     /// Creates a gateway of the binary protocol that does not listen yet.
@@ -46,4 +46,32 @@ extension Listener {
 
     /// Begins to do what ``readmit()`` does.
     package func beginReadmission() -> EventLoopFuture<Void> { self.send(BinaryConnectionHandler.Readmission()) }
+
+    /// Creates the handler of a connection whose TLS ends elsewhere.
+    package static func binaryHandler(
+        on eventLoop: any EventLoop,
+        certificate: TLSCertificate,
+        _ configuration: BinaryListenerConfiguration,
+        backend: any DeliveryBackend,
+        logger: Logger
+    ) -> any ChannelHandler {
+        let connection = Connection(
+            number: 1,
+            eventLoop: eventLoop,
+            tls: KnownCertificate(certificate),
+            admission: ConnectionAdmission(ConnectionRegistry(countMax: 1, unauthenticatedCountMax: 1), logger: logger),
+            logger: logger
+        )
+        return BinaryConnectionHandler(connection, configuration, backend: backend)
+    }
+
+    /// The TLS properties of a connection whose TLS ends elsewhere.
+    private final class KnownCertificate: TLSFacts {
+        let peerCertificate: TLSCertificate?
+        let peerIntermediates: [TLSCertificate] = []
+        let negotiatedVersion: TLSVersion? = nil
+        let isTruncated = false
+
+        init(_ certificate: TLSCertificate) { self.peerCertificate = certificate }
+    }
 }
