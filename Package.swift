@@ -178,6 +178,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHPACK", package: "swift-nio-http2", condition: server),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
                 .product(name: "NIOHTTP2", package: "swift-nio-http2", condition: server),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
@@ -545,6 +546,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
         ),
@@ -552,11 +554,15 @@ let package = Package(
             name: "GatewayServiceTests",
             dependencies: [
                 "APNSCertificates", "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit",
-                "APNSWire", "FileSupport", "GatewayService", "OpenSSLTLS", "ServiceSupport", "TestSupport",
+                "APNSTransport", "APNSWire", "FileSupport", "GatewayService", "ListenerFixtures", "OpenSSLTLS",
+                "ServiceSupport",
+                "TestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: commandLine),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),

@@ -90,6 +90,7 @@ package enum LogKey {
     package static let logKind = "apns.legacy.log.kind"
     package static let logLinesLeftOut = "apns.legacy.log.leftout"
     package static let neededFiles = "apns.legacy.files.needed"
+    package static let outcomeFile = "apns.legacy.outcomes.file"
     package static let refusedParts = "apns.legacy.configuration.refused"
     package static let unappliedKeys = "apns.legacy.configuration.unapplied"
 }

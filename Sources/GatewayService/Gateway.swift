@@ -90,6 +90,9 @@ package final class Gateway: Sendable {
     private let storeCounters = ["apns.legacy.store.failures", "apns.legacy.connections.unchecked"].map {
         Counter(label: $0)
     }
+    /// Where outcomes are recorded for other programs; `nil` if they are not.
+    private let outcomes: OutcomeLog?
+    private let webhook: OutcomeWebhook?
     private let backend: HTTP2Backend
     private let listener: Listener
     private let feedbackListener: Listener
@@ -122,7 +125,18 @@ package final class Gateway: Sendable {
         self.store = store
         self.shared = Self.sharedStore(configuration.file, local: store, logger)
         let (recorder, resends): (any FeedbackRecorder, any ResendStore) = (shared ?? store, shared ?? store)
-        self.backend = HTTP2Backend(recorder: recorder, resends: resends, logger: logger) { provider, name in
+        let outcomes = try configuration.file.outcomes.map { try OutcomeLog($0, logger: logger) }
+        self.outcomes = outcomes
+        do throws(GatewayFailure) {
+            self.webhook = try configuration.file.outcomes?.webhook.map { webhook throws(GatewayFailure) in
+                try OutcomeWebhook(webhook, version: version, logger: logger)
+            }
+        } catch {
+            throw error.preceded(by: "outcomes.webhook")
+        }
+        self.backend = HTTP2Backend(recorder: recorder, resends: resends, outcomes: outcomes, logger: logger) {
+            provider,
+            name in
             store.recordAdmission(of: provider.identity.fingerprint, by: name) {
                 (provider.certificate.map { [$0] } ?? []).map(\.der) + provider.intermediates.map(\.der)
             }
@@ -276,6 +290,7 @@ package final class Gateway: Sendable {
         }
         let lostCount = self.backend.unreportedCount - self.upstreams.withLockedValue(\.unreportedCountBeforeEnd)
         let unsettled = self.backend.inFlightCounts.values.reduce(0, +) + Int(lostCount)
+        await self.outcomes?.flush()
         await self.shared?.flush()
         await self.store.flush()
         if let failure { throw failure }
@@ -298,6 +313,7 @@ package final class Gateway: Sendable {
             }
             group.addTask { for await request in requests { source.yield(.request(request)) } }
             group.addTask { await self.reportAddresses(admin, onChange) }
+            if let webhook, let outcomes { group.addTask { await webhook.run(outcomes) } }
             let failure = await self.react(to: events, source, &group, onChange)
             group.cancelAll()
             return failure
@@ -640,8 +656,18 @@ package final class Gateway: Sendable {
             let dimensions: KeyValuePairs = ["topic": list.topic, "environment": list.environment.rawValue]
             samples.add("apns_legacy_feedback_backlog", count, dimensions)
         }
+        if let status = self.outcomes?.status { self.add(status, to: &samples) }
         self.addCertificates(configuration, to: &samples)
         return samples
+    }
+
+    private func add(_ outcomes: OutcomeLog.Status, to samples: inout [GatewayMetrics.Sample]) {
+        samples.add("apns_legacy_outcomes_stored_bytes", outcomes.byteCount)
+        samples.add("apns_legacy_outcomes_writable", outcomes.isWritable ? 1 : 0)
+        guard self.webhook != nil else { return }
+        samples.add("apns_legacy_outcomes_webhook_waiting", outcomes.lastNumber - outcomes.position)
+        let since = outcomes.waitingSince ?? 0
+        samples.add("apns_legacy_outcomes_webhook_waiting_since_timestamp_seconds", since)
     }
 
     private func addCertificates(_ configuration: ResolvedConfiguration, to samples: inout [GatewayMetrics.Sample]) {

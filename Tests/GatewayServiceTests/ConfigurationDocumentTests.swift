@@ -13,6 +13,8 @@ import Testing
         case root = ""
         case listen
         case limits
+        case outcomes
+        case webhook = "outcomes.webhook"
         case admin
         case server
         case provider = "providers[]"
@@ -132,6 +134,12 @@ import Testing
             fields[section, default: []].removeAll { $0.0 == key }
             fields[section, default: []].append((key, value))
         }
+        if fields[.outcomes] != nil || fields[.webhook] != nil {
+            let names = (fields[.outcomes] ?? []).map(\.0)
+            if !names.contains("folder") { fields[.outcomes, default: []].append(("folder", "outcomes")) }
+            let webhookNames = (fields[.webhook] ?? []).map(\.0)
+            if !webhookNames.contains("url") { fields[.webhook, default: []].append(("url", "https://localhost/")) }
+        }
         func text(_ section: Section, _ inner: [(String, String)] = []) -> String {
             let own = (fields[section] ?? []).filter { field in !inner.contains { $0.0 == field.0 } }
             let all = (own + inner).filter { field in missing.map { $0 != (section, field.0) } ?? true }
@@ -145,10 +153,11 @@ import Testing
                 ("retry", text(.retry)), ("overrides", text(.overrides)),
             ]
         )
+        let outcomes = fields[.outcomes] == nil ? [] : [("outcomes", text(.outcomes, [("webhook", text(.webhook))]))]
         let isOff = fields[.root]?.contains { $0.0 == "admin" } == true
         return text(
             .root,
-            [("listen", text(.listen)), ("limits", text(.limits)), ("server", text(.server))]
+            [("listen", text(.listen)), ("limits", text(.limits)), ("server", text(.server))] + outcomes
                 + (isOff ? [] : [("admin", text(.admin))]) + [("providers", "[\(provider)]")]
         )
     }
@@ -194,7 +203,8 @@ import Testing
 
     @Test func `each default of the document is the program's`() throws {
         let pin = (Section.pin, "fingerprint", String(repeating: "ab", count: 32))
-        let yaml = try GatewayFile(yaml: Self.yaml([pin])).yaml(directory: "/")
+        let folder = (Section.outcomes, "folder", "outcomes")
+        let yaml = try GatewayFile(yaml: Self.yaml([pin, folder])).yaml(directory: "/")
         let root = try #require(try YAMLNode(yaml: yaml))
         func value(_ row: Row) -> YAMLNode? {
             var node: YAMLNode? = root
@@ -300,7 +310,7 @@ import Testing
                 (.pin, "allowExpired", "true"), (.upstream, "teamID", "\"0123456789\""),
                 (.overrides, "pushType", "none"),
                 (.overrides, "lifetime", "30d"), (.overrides, "relativeExpiry", "1h"), (.overrides, "priority", "5"),
-                (.retry, "atMostOnce", "true"),
+                (.retry, "atMostOnce", "true"), (.outcomes, "tokens", "plain"), (.webhook, "batch", "7"),
             ],
         ]
         for changes in changes {

@@ -3,6 +3,8 @@
 /// A condition that was not met in time.
 package struct Overdue: Error, CustomStringConvertible {
     package let description: String
+
+    package init(description: String) { self.description = description }
 }
 
 /// Waits for a condition that no event announces, such as the content of a file written by another process.

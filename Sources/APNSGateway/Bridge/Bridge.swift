@@ -20,6 +20,10 @@ final class Bridge: Sendable {
     private let resends: any ResendStore
     /// The same, if other gateways share it.
     private let shared: (any SharedGatewayStore)?
+    /// Records outcomes for readers outside of the gateway; `nil` if there are none.
+    private let outcomes: (any OutcomeRecorder)?
+    /// The deliveries that wait for a retry; only those of which the outcome is recorded.
+    private let waiting = NIOLockedValueBox<[DeliveryNumber: Delivery]>([:])
     private let observer: BridgeObserver
     private let group: any EventLoopGroup
     private let logger: Logger
@@ -43,6 +47,7 @@ final class Bridge: Sendable {
     private struct Delivery: Sendable {
         var number: DeliveryNumber
         var origin: DeliveryOrigin
+        var identifier: UInt32?
         var retries = RetryState()
         var startedAt: Duration
         var request: PushRequest
@@ -55,10 +60,12 @@ final class Bridge: Sendable {
         state: NIOLockedValueBox<BridgeState>,
         recorder: any FeedbackRecorder,
         resends: any ResendStore,
+        outcomes: (any OutcomeRecorder)? = nil,
         group: any EventLoopGroup,
         clock: BridgeClock,
         logger: Logger
     ) {
+        self.outcomes = outcomes
         self.configuration = configuration
         self.state = state
         self.clock = clock
@@ -110,7 +117,7 @@ final class Bridge: Sendable {
         }
         let isLong = content.payload.readableBytes > self.configuration.payloadByteCountMax
         guard isHeldFirst != nil || known != nil || !isLong else {
-            return (self.refuseLongPayload(number, origin, sender), false)
+            return (self.refuseLongPayload(number, origin, identifier, content.token, sender), false)
         }
         let request = sender.rules.request(
             token: content.token,
@@ -121,7 +128,14 @@ final class Bridge: Sendable {
         )
         let now = self.clock.now()
         self.observer.inFlight(inFlightCount)
-        let delivery = Delivery(number: number, origin: origin, startedAt: now, request: request, sender: sender)
+        let delivery = Delivery(
+            number: number,
+            origin: origin,
+            identifier: identifier,
+            startedAt: now,
+            request: request,
+            sender: sender
+        )
         if let known {
             self.forget(known.resend, delivery, known.cause)
         } else if let isHeldFirst {
@@ -223,10 +237,19 @@ final class Bridge: Sendable {
         return (outcome, cause)
     }
 
-    private func refuseLongPayload(_ number: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender)
-        -> DeliveryOutcome
-    {
+    private func refuseLongPayload(
+        _ number: DeliveryNumber,
+        _ origin: DeliveryOrigin,
+        _ identifier: UInt32?,
+        _ token: DeviceToken,
+        _ sender: Sender
+    ) -> DeliveryOutcome {
         let (outcome, cause) = self.longPayload(origin, sender)
+        if let outcomes, outcomes.records(cause) {
+            // The session receives the outcome now, so nothing waits for the disk.
+            let recorded = self.recorded(token, identifier, apnsID: nil, outcome, cause, sender)
+            outcomes.record(recorded) {}
+        }
         // The session receives this outcome as the return value.
         self.carryOut(.drop, outcome, self.end(number, origin, sender.cooldownKey, outcome, cause).after)
         return outcome
@@ -282,6 +305,8 @@ final class Bridge: Sendable {
         var next = delivery
         // The payload may be a slice of a whole read, whose memory would be kept for long.
         next.request.payload = ByteBuffer(bytes: next.request.payload.readableBytesView)
+        // First, since an error response of another thread may leave it to be resent as soon as it waits.
+        if self.outcomes != nil { self.waiting.withLockedValue { [next] in $0[next.number] = next } }
         let end = self.state.withLockedValue { state in
             state.wait(delivery.number, from: delivery.origin, mayBeAccepted: delivery.retries.isUnknown)
         }
@@ -291,7 +316,9 @@ final class Bridge: Sendable {
 
     private func resume(_ delivery: Delivery, after pause: Duration) {
         self.group.any().scheduleTask(in: TimeAmount(pause)) {
-            switch self.state.withLockedValue({ $0.resume(delivery.number, from: delivery.origin) }) {
+            let action = self.state.withLockedValue { $0.resume(delivery.number, from: delivery.origin) }
+            if action != .wait, self.outcomes != nil { self.waiting.withLockedValue { $0[delivery.number] = nil } }
+            switch action {
             case .send: self.send(delivery)
             case .wait: self.resume(delivery, after: max(pause, self.configuration.retries.backoff.first))
             case .drop: break
@@ -326,11 +353,11 @@ final class Bridge: Sendable {
             // The metadata is built only if the level is enabled.
             self.logger.debug("delivered", metadata: self.metadata(delivery, answer))
             self.recorder.forget(delivery.request.token, in: delivery.sender.list)
-            self.settle(delivery, outcome, cause)
+            self.settle(delivery, outcome, cause, answer)
         case .dead:
             self.logger.debug("token dead", metadata: self.metadata(delivery, answer))
             let tuple = FeedbackTuple(token: delivery.request.token, failedAt: self.deathDate(outcome))
-            self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, cause) }
+            self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, cause, answer) }
         case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent, .throttled, .unknown:
             var metadata = self.metadata(delivery, answer, cause)
             if delivery.retries.isUnknown, outcome.kind != .indeterminate {
@@ -338,11 +365,11 @@ final class Bridge: Sendable {
                 metadata[LogKey.refusalReason] = "\(reason)"
             }
             self.logger.error("not delivered", metadata: metadata)
-            self.settle(delivery, outcome, cause)
+            self.settle(delivery, outcome, cause, answer)
         case .rejected:
             self.logger.info("not delivered", metadata: self.metadata(delivery, answer, cause))
-            self.settle(delivery, outcome, cause)
-        case .ignored, .resent, .resentWithNewExpiry, .leftToResend: self.settle(delivery, outcome, cause)
+            self.settle(delivery, outcome, cause, answer)
+        case .ignored, .resent, .resentWithNewExpiry, .leftToResend: self.settle(delivery, outcome, cause, answer)
         }
     }
 
@@ -357,11 +384,11 @@ final class Bridge: Sendable {
         let metadata = self.metadata(delivery, answer, cause)
         self.logger.log(level: level, "not delivered, no error response sent", metadata: metadata)
         guard self.configuration.listsRejectedTokens, outcome == .rejected(.binary(.invalidToken)) else {
-            self.settle(delivery, outcome, .ignored)
+            self.settle(delivery, outcome, .ignored, answer)
             return
         }
         let tuple = FeedbackTuple(token: delivery.request.token, failedAt: self.clock.date())
-        self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, .ignored) }
+        self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, .ignored, answer) }
     }
 
     /// The time for the feedback service since which the token has been dead.
@@ -373,8 +400,67 @@ final class Bridge: Sendable {
         return since
     }
 
-    private func settle(_ delivery: Delivery, _ outcome: DeliveryOutcome, _ cause: DeliveryCause) {
-        self.settle(delivery.number, delivery.origin, delivery.sender.cooldownKey, outcome, cause)
+    /// Settles a notification, after its outcome is recorded.
+    private func settle(
+        _ delivery: Delivery,
+        _ outcome: DeliveryOutcome,
+        _ cause: DeliveryCause,
+        _ answer: DeliveryOutcome? = nil
+    ) {
+        guard let outcomes, outcomes.records(cause) else {
+            return self.settle(delivery.number, delivery.origin, delivery.sender.cooldownKey, outcome, cause)
+        }
+        outcomes.record(self.recorded(delivery, outcome, cause, answer)) {
+            self.settle(delivery.number, delivery.origin, delivery.sender.cooldownKey, outcome, cause)
+        }
+    }
+
+    private func recorded(
+        _ delivery: Delivery,
+        _ outcome: DeliveryOutcome,
+        _ cause: DeliveryCause,
+        _ answer: DeliveryOutcome? = nil
+    ) -> RecordedOutcome {
+        var recorded = self.recorded(
+            delivery.request.token,
+            delivery.identifier,
+            apnsID: delivery.request.apnsID,
+            outcome.explained(by: answer),
+            cause,
+            delivery.sender
+        )
+        recorded.isPossibleDuplicate = delivery.retries.isUnknown && outcome.kind != .indeterminate
+        return recorded
+    }
+
+    private func recorded(
+        _ token: DeviceToken,
+        _ identifier: UInt32?,
+        apnsID: PushIdentifier?,
+        _ outcome: DeliveryOutcome,
+        _ cause: DeliveryCause,
+        _ sender: Sender
+    ) -> RecordedOutcome {
+        RecordedOutcome(
+            provider: self.configuration.name,
+            list: sender.list,
+            identifier: identifier,
+            token: token,
+            apnsID: apnsID,
+            outcome: outcome,
+            cause: cause,
+            milliseconds: self.clock.milliseconds()
+        )
+    }
+
+    /// Records the notifications that the error response leaves to be resent.
+    private func record(leftToResend numbers: [DeliveryNumber]) {
+        guard let outcomes else { return }
+        let deliveries = self.waiting.withLockedValue { waiting in
+            numbers.compactMap { waiting.removeValue(forKey: $0) }
+        }
+        guard outcomes.records(.leftToResend) else { return }
+        for delivery in deliveries { outcomes.record(self.recorded(delivery, .unsent(nil), .leftToResend)) {} }
     }
 
     private func settle(
@@ -511,7 +597,9 @@ final class Bridge: Sendable {
         }
         self.carryOut(.drop, .accepted, after)
         switch action {
-        case .respond(let body, let abandonedCount):
+        case .respond(let body, let abandoned):
+            let abandonedCount = abandoned.count
+            self.record(leftToResend: abandoned)
             self.observer.ended(.leftToResend, count: abandonedCount)
             if abandonedCount > 0 {
                 self.logger.info(
@@ -580,6 +668,19 @@ final class Bridge: Sendable {
         case .unsent: "not processed"
         case .indeterminate(.acceptanceIncomplete): "200 without its end"
         case .indeterminate: "none"
+        }
+    }
+}
+
+extension DeliveryOutcome {
+    /// The outcome with the status and reason of the service, in place of those for the provider.
+    fileprivate func explained(by answer: DeliveryOutcome?) -> DeliveryOutcome {
+        switch (self, answer) {
+        case (.rejected, .rejected?): answer ?? self
+        case (.unsent, .rejected(.http2(let rejection))?): .unsent(.serviceResponse(rejection))
+        case (.unsent, .unsent(let reason?)?), (.unsent, .indeterminate(let reason?)?): .unsent(reason)
+        case (.indeterminate, .indeterminate(let reason?)?): .indeterminate(reason)
+        default: self
         }
     }
 }
@@ -658,7 +759,7 @@ struct BridgeObserver: Sendable {
 /// Why the delivery of a notification ended, as named in logs and metrics.
 ///
 /// Several causes have the same outcome.
-enum DeliveryCause: String, CaseIterable, Sendable {
+package enum DeliveryCause: String, CaseIterable, Sendable {
     case accepted, dead, rejected
     /// Too much was sent to its token, until the retry budget was spent or the notification expired.
     case throttled

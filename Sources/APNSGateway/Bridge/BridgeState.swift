@@ -67,8 +67,8 @@ struct BridgeState {
 
     /// What to do once the expected resends are on the disk.
     enum OnRemembered {
-        /// Send the error response; this many notifications are left to be resent.
-        case respond(EndCompletion, abandonedCount: Int)
+        /// Send the error response; these notifications, which waited for a retry, are left to be resent.
+        case respond(EndCompletion, abandoned: [DeliveryNumber])
         /// There is no room: remove them from the disk and send no error response.
         case refuse(EndCompletion)
         /// The connection has closed without an error response: remove them from the disk.
@@ -284,10 +284,10 @@ struct BridgeState {
             self.tracker.close(connection)
             return .refuse(body)
         }
-        let abandonedCount = self.tracker.errorResponseSent(connection)
-        self.inFlightCount -= abandonedCount
-        self.settledCount += UInt64(abandonedCount)
-        return .respond(body, abandonedCount: abandonedCount)
+        let abandoned = self.tracker.errorResponseSent(connection)
+        self.inFlightCount -= abandoned.count
+        self.settledCount += UInt64(abandoned.count)
+        return .respond(body, abandoned: abandoned)
     }
 
     /// Records that a connection closes without the planned error response.

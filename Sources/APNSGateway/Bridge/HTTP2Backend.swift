@@ -54,6 +54,7 @@ public final class HTTP2Backend: DeliveryBackend {
 
     private let recorder: any FeedbackRecorder
     private let resends: any ResendStore
+    private let outcomes: (any OutcomeRecorder)?
     private let clock: BridgeClock
     private let rules: BridgeRules
     private let group: any EventLoopGroup
@@ -95,6 +96,7 @@ public final class HTTP2Backend: DeliveryBackend {
     package convenience init(
         recorder: any FeedbackRecorder,
         resends: any ResendStore,
+        outcomes: (any OutcomeRecorder)?,
         logger: Logger,
         onAdmitted: @escaping @Sendable (_ provider: ProviderConnection, _ name: String) -> Void
     ) {
@@ -102,6 +104,7 @@ public final class HTTP2Backend: DeliveryBackend {
             [],
             recorder: recorder,
             resends: resends,
+            outcomes: outcomes,
             clock: .system,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: logger,
@@ -113,6 +116,7 @@ public final class HTTP2Backend: DeliveryBackend {
         _ configurations: [BridgeConfiguration],
         recorder: any FeedbackRecorder,
         resends: any ResendStore,
+        outcomes: (any OutcomeRecorder)? = nil,
         clock: BridgeClock,
         rules: BridgeRules = .exact,
         eventLoopGroup: any EventLoopGroup,
@@ -122,6 +126,7 @@ public final class HTTP2Backend: DeliveryBackend {
         self.onAdmitted = onAdmitted
         self.recorder = recorder
         self.resends = resends
+        self.outcomes = outcomes
         self.clock = clock
         self.rules = rules
         self.group = eventLoopGroup
@@ -161,6 +166,7 @@ public final class HTTP2Backend: DeliveryBackend {
                     state: state ?? made[configuration.name] ?? NIOLockedValueBox(BridgeState(configuration)),
                     recorder: self.recorder,
                     resends: self.resends,
+                    outcomes: self.outcomes,
                     group: self.group,
                     clock: self.clock,
                     logger: self.logger
@@ -309,6 +315,7 @@ public final class HTTP2Backend: DeliveryBackend {
             state: self.makeState(configuration),
             recorder: self.recorder,
             resends: self.resends,
+            outcomes: self.outcomes,
             group: self.group,
             clock: self.clock,
             logger: self.logger

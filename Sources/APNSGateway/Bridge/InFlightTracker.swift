@@ -270,12 +270,12 @@ struct InFlightTracker {
 
     /// Records that the error response is sent; notifications that will be resent are no longer retried.
     ///
-    /// Returns the number of notifications given up.
-    mutating func errorResponseSent(_ connection: UInt64) -> Int {
-        guard let rows = self.connections.removeValue(forKey: connection) else { return 0 }
+    /// Returns the notifications given up.
+    mutating func errorResponseSent(_ connection: UInt64) -> [DeliveryNumber] {
+        guard let rows = self.connections.removeValue(forKey: connection) else { return [] }
         let abandoned = rows.abandoned
         self.abandoned.formUnion(abandoned)
-        return abandoned.count
+        return abandoned
     }
 
     /// Records that a connection has closed without an error response.

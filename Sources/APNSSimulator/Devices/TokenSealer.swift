@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import COpenSSL
+import OpenSSLTLS
 
 /// Creates device tokens that only a service with the same key can create, by sealing the name of a device and an app.
 ///
@@ -34,13 +34,13 @@ struct TokenSealer: Sendable {
     private let maskKey: [UInt8]
 
     init(key: [UInt8]) {
-        self.tagKey = Self.authenticate(Array("tag".utf8), key)
-        self.maskKey = Self.authenticate(Array("mask".utf8), key)
+        self.tagKey = SHA256.authenticationCode(Array("tag".utf8), key: key)
+        self.maskKey = SHA256.authenticationCode(Array("mask".utf8), key: key)
     }
 
     /// Returns the digest of a topic.
     func digest(_ topic: String) -> [UInt8] {
-        Array(Self.authenticate(Array(topic.utf8), self.tagKey).prefix(Self.topicDigestByteCount))
+        Array(SHA256.authenticationCode(Array(topic.utf8), key: self.tagKey).prefix(Self.topicDigestByteCount))
     }
 
     /// Seals the token of a device and an app.
@@ -49,7 +49,7 @@ struct TokenSealer: Sendable {
         bytes += [UInt8(name.generation >> 8), UInt8(truncatingIfNeeded: name.generation)]
         bytes.append(name.environment == .production ? 1 : 0)
         bytes += name.topicDigest
-        let tag = Self.authenticate(bytes, self.tagKey).prefix(Self.nameByteCount)
+        let tag = SHA256.authenticationCode(bytes, key: self.tagKey).prefix(Self.nameByteCount)
         guard let token = try? DeviceToken(bytes: Array(tag) + self.masked(bytes, tag)) else {
             preconditionFailure("Any 32 bytes are a token.")
         }
@@ -62,7 +62,7 @@ struct TokenSealer: Sendable {
         guard bytes.count == 2 * Self.nameByteCount else { return nil }
         let tag = bytes.prefix(Self.nameByteCount)
         let name = self.masked(bytes.suffix(Self.nameByteCount), tag)
-        guard Self.authenticate(name, self.tagKey).prefix(Self.nameByteCount) == tag else { return nil }
+        guard SHA256.authenticationCode(name, key: self.tagKey).prefix(Self.nameByteCount) == tag else { return nil }
         return Name(
             device: name[..<8].reduce(0) { $0 << 8 | UInt64($1) },
             generation: UInt16(name[8]) << 8 | UInt16(name[9]),
@@ -72,15 +72,6 @@ struct TokenSealer: Sendable {
     }
 
     private func masked(_ bytes: some Collection<UInt8>, _ tag: ArraySlice<UInt8>) -> [UInt8] {
-        zip(bytes, Self.authenticate(Array(tag), self.maskKey)).map { $0 ^ $1 }
-    }
-
-    /// HMAC-SHA-256.
-    private static func authenticate(_ bytes: [UInt8], _ key: [UInt8]) -> [UInt8] {
-        var code = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
-        var count: UInt32 = 0
-        let isDone = unsafe HMAC(EVP_sha256(), key, Int32(key.count), bytes, bytes.count, &code, &count) != nil
-        precondition(isDone, "HMAC with SHA-256 is available in every OpenSSL configuration.")
-        return Array(code.prefix(Int(count)))
+        zip(bytes, SHA256.authenticationCode(Array(tag), key: self.maskKey)).map { $0 ^ $1 }
     }
 }

@@ -60,6 +60,17 @@ enum MetricHelp {
         "apns_legacy_connections_unchecked_total":
             "Connections admitted while the shared database did not answer: their resends may be delivered twice.",
 
+        // Outcomes for other programs
+        "apns_legacy_outcomes_recorded_total": "Outcomes written to the files for other programs.",
+        "apns_legacy_outcomes_dropped_total": "Outcomes missing in the files or not sent to the webhook, by cause.",
+        "apns_legacy_outcomes_store_failures_total": "Failed attempts to write outcomes.",
+        "apns_legacy_outcomes_stored_bytes": "Size of the files with outcomes.",
+        "apns_legacy_outcomes_writable": "Whether the last attempt to write outcomes succeeded.",
+        "apns_legacy_outcomes_webhook_requests_total": "Requests to the webhook, by result.",
+        "apns_legacy_outcomes_webhook_waiting": "Outcomes that the webhook has not accepted yet.",
+        "apns_legacy_outcomes_webhook_waiting_since_timestamp_seconds":
+            "When the oldest outcome was known that the webhook has not accepted; 0 if there is none.",
+
         // Certificates
         "apns_legacy_certificate_expiry_timestamp_seconds":
             "When a certificate expires: the server's, those used for the service, and those of providers.",

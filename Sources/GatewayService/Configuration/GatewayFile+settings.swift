@@ -35,6 +35,10 @@ extension GatewayFile {
             "the PostgreSQL database in which gateways behind a balancer share expected resends and dead tokens; by "
                 + "default, a gateway is on its own"
         ),
+        Setting("outcomes", \.outcomes, .section(Outcomes.settings), .restart).help(
+            "files, and a webhook, with the outcomes of notifications; see "
+                + "[outcomes](gateway.md#outcomes-for-other-programs); default: none are recorded"
+        ),
         Setting("limits", \.limits, .section(Limits.settings), .restart).help("limits of the whole gateway"),
         Setting("providers", \.providers, .list(of: .section(Provider.settings)), .required)
             .help("who may connect, and where their notifications go; one entry for each provider"),
@@ -153,6 +157,47 @@ extension GatewayFile.Admin {
                 "further host names by which tools reach it; requests with another name in `Host` get 421; those "
                     + "without one are answered"
             ),
+        ]
+    )
+}
+
+extension GatewayFile.Outcomes {
+    static let settings = Settings(Self(), Self.keys)
+
+    private static let keys: [Setting<Self>] = [
+        Setting("folder", \.folder, .path, example: "/var/lib/apns-legacy/gateway/outcomes", .required)
+            .help("the folder of the files; created if missing"),
+        Setting("include", \.include, .oneOf(Inclusion.allCases), example: "all")
+            .help("`failures`: notifications that were not delivered; `all`: all of them, also resends"),
+        Setting("tokens", \.tokens, .oneOf(Tokens.allCases), example: "plain")
+            .help("`digest`: the SHA-256 digest of each token; `plain`: the token"),
+        Setting("size", \.size, .number(4...1_048_576), example: "4096").help(
+            "the size of all files in MiB; above it, the oldest file is removed; a file is finished at a sixteenth, "
+                + "from 1 to 64 MiB"
+        ),
+        Setting("fileAge", \.fileAge, .time(.seconds(1) ... .seconds(7 * 86_400)), example: "5m")
+            .help("the time after which a smaller file is finished"),
+        Setting("webhook", \.webhook, .section(GatewayFile.Webhook.settings))
+            .help("an HTTP server to which the outcomes are sent"),
+    ]
+}
+
+extension GatewayFile.Webhook {
+    static let settings = Settings(
+        Self(),
+        [
+            Setting("url", \.url, .webhookURL, example: "https://app.example.com/outcomes", .required)
+                .help("its address: `https://`, or `http://` for a server on this machine"),
+            Setting("trust", \.trust, .path, example: "webhook-authority.pem")
+                .help("the authorities that its certificate must lead to, in PEM; default: those of the system"),
+            Setting("secretFile", \.secretFile, .path, example: "webhook-secret.txt").help(
+                "a file whose first line is the key of the signatures: at least 16 bytes, or `whsec_` and base64; "
+                    + "default: requests are not signed"
+            ),
+            Setting("batch", \.batch, .number(1...10_000), example: "100")
+                .help("the most outcomes in a request; it has at most 1 MiB and one outcome"),
+            Setting("timeout", \.timeout, .time(.milliseconds(100) ... .seconds(300)), example: "10s")
+                .help("the time limit for a request with its answer"),
         ]
     )
 }
@@ -354,6 +399,18 @@ extension SettingKind<String> {
                 throw node.problem("expected the SHA-256 digest of the certificate in 64 hexadecimal digits")
             }
             return digits
+        }
+        return kind
+    }
+}
+
+extension SettingKind<String> {
+    fileprivate static var webhookURL: Self {
+        var kind = Self.text
+        kind.read = { node, _ throws(YAMLNode.Problem) in
+            let text = try node.text
+            guard WebhookURL(text) != nil else { throw node.problem(WebhookURL.expectation) }
+            return text
         }
         return kind
     }

@@ -58,6 +58,36 @@ package struct GatewayFile: Hashable, Sendable {
         var names: [String] = []
     }
 
+    /// Where the outcomes of notifications are recorded.
+    struct Outcomes: Hashable, Sendable {
+        /// Which outcomes are recorded.
+        enum Inclusion: String, CaseIterable, Sendable { case failures, all }
+
+        /// What stands for a token.
+        enum Tokens: String, CaseIterable, Sendable { case digest, plain }
+
+        var folder = ""
+        var include = Inclusion.failures
+        var tokens = Tokens.digest
+        /// The size of all files, in MiB.
+        var size = 1024
+        var fileAge = Duration.seconds(3600)
+        var webhook: Webhook?
+
+        var limits: OutcomeFiles.Limits {
+            OutcomeFiles.Limits(byteCountMax: self.size << 20, fileByteCountMax: min(max(self.size / 16, 1), 64) << 20)
+        }
+    }
+
+    /// The HTTP server to which outcomes are sent.
+    struct Webhook: Hashable, Sendable {
+        var url = ""
+        var trust: String?
+        var secretFile: String?
+        var batch = 500
+        var timeout = Duration.seconds(30)
+    }
+
     /// How the gateway authenticates to the service.
     enum Credentials: Hashable, Sendable {
         case certificate(Identity)
@@ -133,6 +163,7 @@ package struct GatewayFile: Hashable, Sendable {
     var feedback = ""
     /// The address of the database that several gateways share.
     var store: String?
+    var outcomes: Outcomes?
     var providers: [Provider] = []
 
     /// The number of connections to the service, over all providers.

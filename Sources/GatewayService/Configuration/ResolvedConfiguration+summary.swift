@@ -27,6 +27,12 @@ extension ResolvedConfiguration {
             "feedback database \(self.file.feedback)",
         ]
         if let store = self.file.store { lines.append("shared database \(store)") }
+        if let outcomes = self.file.outcomes {
+            let tokens = outcomes.tokens == .plain ? "tokens" : "digests of tokens"
+            let kinds = outcomes.include == .all ? "all outcomes" : "failures"
+            lines.append("\(kinds) in \(outcomes.folder), with \(tokens)")
+            if let webhook = outcomes.webhook { lines.append("webhook \(webhook.url)") }
+        }
         for provider in self.providers { lines += provider.summary(now: now) }
         return lines
     }

@@ -219,7 +219,8 @@ package struct ResolvedConfiguration: Sendable {
 }
 
 extension GatewayFailure {
-    fileprivate func preceded(by part: String) -> GatewayFailure {
+    /// The failure with the part of the configuration in front of it.
+    func preceded(by part: String) -> GatewayFailure {
         switch self {
         case .configuration(let text): .configuration("\(part): \(text)")
         default: self
@@ -427,7 +428,10 @@ extension ResolvedConfiguration {
         if let admin = self.file.admin { findings += Self.addressFindings("admin.host", admin.host) }
         findings += self.portFindings() + self.serverFindings(now)
         // To close a descriptor of the file would release the locks of this process on it.
-        if !isRunning { findings += Self.databaseFindings(self.file.feedback) }
+        if !isRunning {
+            findings += Self.databaseFindings(self.file.feedback)
+            findings += self.outcomeFindings()
+        }
         for provider in self.providers { findings += provider.findings(now, beyond: nil) }
         return findings
     }
@@ -442,6 +446,27 @@ extension ResolvedConfiguration {
         } catch {
             return [ConfigurationFinding(key: "feedback", value: error.path, sentence: error.detail)]
         }
+    }
+
+    /// Finds a folder of outcomes that cannot be written, and files of its webhook that cannot be used.
+    private func outcomeFindings() -> [ConfigurationFinding] {
+        guard let outcomes = self.file.outcomes else { return [] }
+        var findings: [ConfigurationFinding] = []
+        // A missing one is created.
+        let isThere = FileIdentity(path: outcomes.folder) != nil
+        if let problem = Self.problem(ofFolder: isThere ? outcomes.folder : Folder.of(outcomes.folder)) {
+            findings.append(ConfigurationFinding(key: "outcomes.folder", value: outcomes.folder, sentence: problem))
+        }
+        if let webhook = outcomes.webhook {
+            do throws(GatewayFailure) {
+                _ = try OutcomeWebhook(webhook, version: "", logger: .current)
+            } catch {
+                findings.append(
+                    ConfigurationFinding(key: "outcomes.webhook", value: webhook.url, sentence: "\(error)")
+                )
+            }
+        }
+        return findings
     }
 
     /// Finds ports that are used twice in the configuration.
@@ -522,23 +547,25 @@ extension ResolvedConfiguration {
         return nil
     }
 
+    /// Why this user cannot create files in a folder, and what to do; `nil` if it can.
+    private static func problem(ofFolder folder: String) -> String? {
+        guard let identity = FileIdentity(path: folder) else {
+            let reason = unsafe String(cString: strerror(errno))
+            return "the folder \(folder) cannot be used (\(reason)). Create it, or correct the path"
+        }
+        guard identity.isFolder else { return "\(folder) is not a folder. Correct the path" }
+        guard unsafe access(folder, W_OK | X_OK) == 0 else {
+            return "this user cannot write to the folder \(folder). Change its owner, or its permissions"
+        }
+        return nil
+    }
+
     private static func databaseFindings(_ path: String) -> [ConfigurationFinding] {
         func finding(_ sentence: String) -> [ConfigurationFinding] {
             [ConfigurationFinding(key: "feedback", value: path, sentence: sentence)]
         }
-        let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        if let problem = Self.problem(ofFolder: Folder.of(path)) { return finding(problem) }
         var facts = stat()
-        guard unsafe stat(folder, &facts) == 0 else {
-            let reason = unsafe String(cString: strerror(errno))
-            return finding("the folder \(folder) cannot be used (\(reason)). Create it, or correct the path")
-        }
-        guard facts.st_mode & S_IFMT == S_IFDIR else {
-            return finding("\(folder) is not a folder. Correct the path")
-        }
-        // SQLite also creates files next to the database.
-        guard unsafe access(folder, W_OK | X_OK) == 0 else {
-            return finding("this user cannot write to the folder \(folder). Change its owner, or its permissions")
-        }
         guard unsafe stat(path, &facts) == 0 else {
             return FileIdentity.isDanglingLink(path) ? finding("this is a dangling link. Remove it") : []
         }

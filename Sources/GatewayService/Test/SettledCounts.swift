@@ -5,7 +5,6 @@ import APNSTransport
 import APNSWire
 import NIOCore
 import NIOHTTP1
-import NIOPosix
 
 /// The number of notifications of a provider that a running gateway has settled, by cause, from its admin address.
 struct SettledCounts: Sendable {
@@ -27,47 +26,15 @@ struct SettledCounts: Sendable {
     ///
     /// Returns those by cause; `nil` if the request fails, as with a gateway of an earlier version.
     func read() async -> [String: Int]? {
-        let answer = await withTaskGroup(of: ByteBuffer?.self) { group in
-            group.addTask { try? await self.request() }
-            group.addTask {
-                try? await Task.sleep(for: Self.requestDurationMax)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
-        }
-        return answer.flatMap { Self.counts(in: $0, provider: self.provider) }
-    }
-
-    private func request() async throws -> ByteBuffer? {
-        let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-            .connectTimeout(TimeAmount(Self.requestDurationMax))
-            .connect(host: self.endpoint.host, port: self.endpoint.port) { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHTTPClientHandlers()
-                    return try NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>(
-                        wrappingChannelSynchronously: channel
-                    )
-                }
-            }
-        return try await channel.executeThenClose { input, output in
-            let headers: HTTPHeaders = ["host": "\(self.endpoint)", "connection": "close"]
-            try await output.write(
-                .head(HTTPRequestHead(version: .http1_1, method: .GET, uri: Self.path, headers: headers))
-            )
-            try await output.write(.end(nil))
-            var answer = ByteBuffer()
-            for try await part in input {
-                switch part {
-                case .head(let head) where head.status != .ok: return nil
-                case .body(var piece) where answer.readableBytes < Self.answerByteCountMax:
-                    answer.writeBuffer(&piece)
-                case .end: return answer
-                default: break
-                }
-            }
-            return nil
-        }
+        let exchange = HTTPExchange(
+            endpoint: self.endpoint,
+            timeout: Self.requestDurationMax,
+            bodyByteCountMax: Self.answerByteCountMax
+        )
+        let headers: HTTPHeaders = ["host": "\(self.endpoint)"]
+        let response = try? await exchange.response(.GET, Self.path, headers: headers)
+        guard let response, response.status == 200 else { return nil }
+        return Self.counts(in: response.body, provider: self.provider)
     }
 
     /// The counts of all providers as JSON: an object by provider, whose values are objects by cause.

@@ -23,4 +23,15 @@ package enum SHA256 {
         else { return nil }
         return digest
     }
+
+    /// The message authentication code HMAC-SHA-256.
+    ///
+    /// - SeeAlso: RFC 2104.
+    package static func authenticationCode(_ bytes: [UInt8], key: [UInt8]) -> [UInt8] {
+        var code = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+        var count: UInt32 = 0
+        let isDone = unsafe HMAC(EVP_sha256(), key, Int32(key.count), bytes, bytes.count, &code, &count) != nil
+        precondition(isDone, "HMAC with SHA-256 is available in every OpenSSL configuration.")
+        return Array(code.prefix(Int(count)))
+    }
 }

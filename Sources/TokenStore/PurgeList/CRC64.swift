@@ -4,10 +4,13 @@
 ///
 /// It detects every change within 64 consecutive bits, and every change of one or two bits; of all other changes, it
 /// misses one in 2^64. It does not protect against an attacker.
-struct CRC64: Equatable, Sendable {
+package struct CRC64: Equatable, Sendable {
     private var state = UInt64.max
 
-    var value: UInt64 { ~self.state }
+    package var value: UInt64 { ~self.state }
+
+    /// Creates the checksum of no bytes.
+    package init() {}
 
     /// Eight tables of 256 values, so that eight bytes need one step.
     private static let tables: [UInt64] = {
@@ -32,7 +35,8 @@ struct CRC64: Equatable, Sendable {
         self.state = next
     }
 
-    mutating func add(_ bytes: UnsafeRawBufferPointer) {
+    /// Adds bytes.
+    package mutating func add(_ bytes: UnsafeRawBufferPointer) {
         var index = 0
         while index + 8 <= bytes.count {
             unsafe self.add(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)))

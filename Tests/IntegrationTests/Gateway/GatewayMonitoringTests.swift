@@ -27,7 +27,8 @@ import Testing
         }
         let folder = try GatewayProgram.Folder()
         return try await upstream.run(folder) { port in
-            try folder.configure(upstreamPort: port)
+            let outcomes = "outcomes: {folder: outcomes, webhook: {url: \"http://127.0.0.1:9/\"}}"
+            try folder.configure(upstreamPort: port, limits: "{shutdown: 10s}\n\(outcomes)")
             let gateway = try await GatewayProgram(folder)
             for frames in [1...3, 4...6] as [ClosedRange<UInt32>] {
                 try await gateway.connect { provider in
