@@ -60,6 +60,7 @@ static void read_options(struct run *run, int count, char **arguments) {
         {"trust", required_argument, NULL, 't'},       {"count", required_argument, NULL, 'n'},
         {"window", required_argument, NULL, 'w'},      {"token", required_argument, NULL, 'd'},
         {"ciphers", required_argument, NULL, 'i'},     {"vary", no_argument, NULL, 'v'},
+        {"spread", no_argument, NULL, 's'},
         {NULL, 0, NULL, 0},
     };
     run->host = "127.0.0.1";
@@ -76,12 +77,13 @@ static void read_options(struct run *run, int count, char **arguments) {
         case 'd': run->token = optarg; break;
         case 'i': run->ciphers = optarg; break;
         case 'v': run->varies = 1; break;
+        case 's': run->spreads = 1; break;
         default: exit(64);
         }
     }
     if (!run->port || !run->certificate || !run->key || !run->trust || run->count == 0) {
         fail("Wanted: --port N --certificate FILE --key FILE --trust FILE --count N [--host NAME] [--window N] "
-             "[--token HEX] [--ciphers LIST] [--vary]");
+             "[--token HEX] [--spread] [--ciphers LIST] [--vary]");
     }
 }
 
@@ -96,6 +98,10 @@ static void fill_tokens(struct run *run) {
         fail("--token wants 64 hexadecimal digits.");
     }
     for (size_t index = 1; index < TOKEN_COUNT; index++) memcpy(run->tokens[index], run->tokens[0], TOKEN_BYTES);
+    for (size_t index = 0; run->spreads && index < TOKEN_COUNT; index++) {
+        run->tokens[index][TOKEN_BYTES - 2] = (uint8_t)(index >> 8);
+        run->tokens[index][TOKEN_BYTES - 1] = (uint8_t)index;
+    }
 }
 
 static int connect_socket(const char *host, const char *port) {

@@ -26,6 +26,8 @@ struct run {
     const char *trust;
     // The one token of all frames, in hexadecimal digits; NULL for random ones.
     const char *token;
+    // Whether the last two bytes of that token differ, so that there are TOKEN_COUNT of them.
+    int spreads;
     // The ciphers of TLS 1.2; NULL for OpenSSL's.
     const char *ciphers;
     // Whether each payload contains a unique number.

@@ -39,6 +39,8 @@ package enum LogKey {
     package static let delivered = "apns.legacy.notifications.delivered"
     package static let dropped = "apns.legacy.notifications.dropped"
     package static let identifier = "apns.legacy.notification.identifier"
+    /// How many notifications the service may have already.
+    package static let inDoubt = "apns.legacy.notifications.indoubt"
     package static let message = "apns.legacy.notification.number"
     /// Notifications whose tokens are dead, which are added to the feedback list.
     package static let listed = "apns.legacy.notifications.feedback"
@@ -54,6 +56,10 @@ package enum LogKey {
     package static let resentWithNewExpiry = "apns.legacy.notifications.resent.expiry"
     /// The protocol of a client: `binary` or `http2`.
     package static let transport = "apns.legacy.protocol"
+    /// How many notifications a spool has.
+    package static let spooled = "apns.legacy.notifications.spooled"
+    /// The folder of a spool.
+    package static let spool = "apns.legacy.spool"
     package static let unsettled = "apns.legacy.notifications.unsettled"
 
     // MARK: Answers and refusals

@@ -6,8 +6,8 @@
 ///
 /// - SeeAlso: RFC 9562.
 public struct PushIdentifier: Hashable, Sendable {
-    let high: UInt64
-    let low: UInt64
+    package let high: UInt64
+    package let low: UInt64
 
     /// Creates a random identifier (version 4) from a generator, so that tests can predict it.
     ///

@@ -64,6 +64,8 @@ package final class Gateway: Sendable {
         var configuration: ResolvedConfiguration
         var reloadable: [String: ReloadableUpstream] = [:]
         var clients: [HTTP2Upstream] = []
+        /// By their folders, also those of providers that were removed.
+        var spools: [String: NotificationSpool] = [:]
         var isEnding = false
         var unreportedCountBeforeEnd: UInt64 = 0
         /// Whether the last reload failed before any part was read.
@@ -185,7 +187,9 @@ package final class Gateway: Sendable {
         listener.idleTimeout = limits.idle
         listener.drainTimeout = limits.drain
         listener.drainIdleTimeout = limits.drainIdle
-        listener.listener.receiveBufferByteCount = Self.receiveBufferByteCount
+        let isSpooled = configuration.providers.allSatisfy { $0.file.spool != nil }
+        listener.listener.receiveBufferByteCount =
+            isSpooled ? NotificationSpool.receiveBufferByteCount : Self.receiveBufferByteCount
         // The backend applies each provider's own limit, which a reload may raise.
         let payloadByteCountMax = GatewayFile.Provider.payloadLimits.upperBound
         listener.limits.payloadByteCountMax = payloadByteCountMax
@@ -290,6 +294,10 @@ package final class Gateway: Sendable {
         }
         let lostCount = self.backend.unreportedCount - self.upstreams.withLockedValue(\.unreportedCountBeforeEnd)
         let unsettled = self.backend.inFlightCounts.values.reduce(0, +) + Int(lostCount)
+        for spool in self.spools.values {
+            spool.stop()
+            await spool.flush()
+        }
         await self.outcomes?.flush()
         await self.shared?.flush()
         await self.store.flush()
@@ -394,6 +402,7 @@ package final class Gateway: Sendable {
                 self.backend.whenIdle { source.yield(.idle) }
             case .idle:
                 isServing = false
+                for spool in self.spools.values { spool.stop() }
                 for client in self.clients { client.finish() }
             case .clientEnded: clientCount -= 1
             case .givingUp:
@@ -448,17 +457,41 @@ package final class Gateway: Sendable {
                 source.yield(.clientEnded)
             }
         }
-        let bridges = self.upstreams.withLockedValue { upstreams in
+        let (bridges, removed) = self.upstreams.withLockedValue { upstreams in
+            let before = upstreams.configuration.providers.compactMap(\.file.spool)
             upstreams.configuration = configuration
             upstreams.clients = clients
-            return zip(configuration.providers, clients).map { provider, client in
+            let bridges = zip(configuration.providers, clients).map { provider, client in
                 let present = upstreams.reloadable[provider.file.name] ?? ReloadableUpstream(client)
                 present.replace(with: client)
                 upstreams.reloadable[provider.file.name] = present
-                return provider.bridge(present)
+                let spool = provider.file.spool.map { upstreams.spools[$0] ?? self.makeSpool(provider.file.name, $0) }
+                if let spool { upstreams.spools[spool.path] = spool }
+                return provider.bridge(present, spool)
             }
+            let folders = Set(configuration.providers.compactMap(\.file.spool))
+            return (bridges, before.filter { !folders.contains($0) }.compactMap { upstreams.spools[$0] })
         }
         self.backend.reload(bridges, closed: configuration.closed)
+        for spool in removed { self.end(spool) }
+    }
+
+    private var spools: [String: NotificationSpool] { self.upstreams.withLockedValue(\.spools) }
+
+    private func makeSpool(_ provider: String, _ folder: String) -> NotificationSpool {
+        self.store.record(StoredSpool(folder: folder, provider: provider))
+        return NotificationSpool(provider: provider, path: folder) { try SQLiteNotificationSpool(folder: folder) }
+    }
+
+    /// Ends the deliveries from a spool that the configuration does not name any more.
+    private func end(_ spool: NotificationSpool) {
+        spool.stop()
+        let count = spool.status.count
+        guard count > 0 else { return }
+        self.logger.error(
+            "spool removed from the configuration, its notifications are not delivered",
+            metadata: [LogKey.spool: "\(spool.path)", LogKey.spooled: "\(count)"]
+        )
     }
 
     /// Reads everything before it changes anything, and applies the parts that are no worse than the running ones.
@@ -612,7 +645,10 @@ package final class Gateway: Sendable {
             },
             unreachable: {
                 let problem = self.shared?.problem.map { "the shared database does not answer: \($0)" }
-                return [problem].compactMap(\.self)
+                let spools = self.spoolStatuses.flatMap { provider, status in
+                    ([status.problem].compactMap(\.self) + status.held).map { "provider \(provider): \($0)" }
+                }
+                return [problem].compactMap(\.self) + spools
                     + self.outages.map { "provider \($0.provider): \($0.outage.text)" }
             },
             metrics: { self.metrics.text(with: self.samples) },
@@ -624,6 +660,25 @@ package final class Gateway: Sendable {
     private var outages: [(provider: String, outage: UpstreamHealth.Outage)] {
         self.upstreams.withLockedValue(\.configuration.providers).compactMap { provider in
             self.health.currentOutage(provider.file.name).map { (provider.file.name, $0) }
+        }
+    }
+
+    /// The state of the spool of each provider that has one.
+    private var spoolStatuses: [(provider: String, status: NotificationSpool.Status)] {
+        let (providers, spools) = self.upstreams.withLockedValue { ($0.configuration.providers, $0.spools) }
+        return providers.compactMap { provider in
+            provider.file.spool.flatMap { spools[$0] }.map { (provider.file.name, $0.status) }
+        }
+    }
+
+    private func addSpools(to samples: inout [GatewayMetrics.Sample]) {
+        for (provider, status) in self.spoolStatuses {
+            let dimensions: KeyValuePairs = ["provider": provider]
+            samples.add("apns_legacy_spool_notifications", status.count, dimensions)
+            samples.add("apns_legacy_spool_bytes", status.byteCount, dimensions)
+            samples.add("apns_legacy_spool_oldest_age_seconds", status.oldestAge, dimensions)
+            samples.add("apns_legacy_spool_held", status.held.isEmpty ? 0 : 1, dimensions)
+            samples.add("apns_legacy_spool_writable", status.problem == nil ? 1 : 0, dimensions)
         }
     }
 
@@ -656,6 +711,7 @@ package final class Gateway: Sendable {
             let dimensions: KeyValuePairs = ["topic": list.topic, "environment": list.environment.rawValue]
             samples.add("apns_legacy_feedback_backlog", count, dimensions)
         }
+        self.addSpools(to: &samples)
         if let status = self.outcomes?.status { self.add(status, to: &samples) }
         self.addCertificates(configuration, to: &samples)
         return samples

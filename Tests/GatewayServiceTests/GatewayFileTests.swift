@@ -68,7 +68,8 @@ import Testing
                     payloadLimit: 4096
                     rejections: ignore
                     rejectedToFeedback: true
-                    limits: {inFlight: 10, remembered: 20, rememberedFor: 30s}
+                    spool: s
+                    limits: {inFlight: 10, remembered: 20, rememberedFor: 30s, spoolSize: 1048576, spoolAge: 1h}
                     retry: {budget: 2m, first: 1s, longest: 5s, atMostOnce: true}
                     overrides:
                       {pushType: none, passPushType: background, priority: 5, lifetime: 1h, relativeExpiry: 30d}
@@ -90,6 +91,7 @@ import Testing
         #expect(provider.requests.lifetime == .seconds(3600))
         #expect(provider.requests.relativeExpiryMax == .seconds(30 * 86_400))
         #expect(provider.rejections == .ignore && provider.rejectedToFeedback)
+        #expect(provider.spool == "s" && provider.spoolByteCount == 1 << 20 && provider.spoolAge == .seconds(3600))
         #expect(provider.rememberedCount == 20 && provider.rememberedDuration == .seconds(30))
     }
 
@@ -120,6 +122,12 @@ import Testing
             change: ("environment: production", "environment: production\n    rejectedToFeedback: true"),
             line: 9,
             key: "providers[0].rejectedToFeedback"
+        ),
+        Fault(
+            testDescription: "a spool with reported rejections",
+            change: ("environment: production", "environment: production\n    spool: folder"),
+            line: 9,
+            key: "providers[0].spool"
         ),
         Fault(
             testDescription: "wrong word",
@@ -213,6 +221,25 @@ import Testing
             key: ""
         ),
     ]
+
+    @Test func `a spool belongs to one provider of one gateway`() throws {
+        let provider =
+            "  - {name: NAME, clients: {authority: a}, environment: production, upstream: {certificate: c}, "
+            + "rejections: ignore, spool: folder}\n"
+        let top = "server: {certificate: s}\nfeedback: f\n"
+        let (one, two) = (provider.replacing("NAME", with: "one"), provider.replacing("NAME", with: "two"))
+        #expect(try GatewayFile(yaml: top + "providers:\n" + one).providers.count == 1)
+        let twice = #expect(throws: YAMLNode.Problem.self) {
+            _ = try GatewayFile(yaml: top + "providers:\n" + one + two)
+        }
+        #expect(twice?.sentence == "duplicate spool: folder; each provider needs a folder of its own")
+        #if PostgreSQL
+        let shared = #expect(throws: YAMLNode.Problem.self) {
+            _ = try GatewayFile(yaml: top + "store: postgresql:///push\nproviders:\n" + one)
+        }
+        #expect(shared?.sentence.hasPrefix("spool of one cannot be combined with store: ") == true)
+        #endif
+    }
 
     @Test(arguments: Self.faults) func `an error names its key and its line`(_ fault: Fault) throws {
         let yaml = Self.shortest.replacing(fault.change.0, with: fault.change.1)

@@ -78,6 +78,17 @@ final class Bridge: Sendable {
         var logger = logger
         logger[metadataKey: LogKey.provider] = "\(configuration.name)"
         self.logger = logger
+        configuration.spool?.deliver(
+            to: NotificationSpool.Destination(
+                configuration: configuration,
+                recorder: recorder,
+                outcomes: outcomes,
+                observer: self.observer,
+                group: group,
+                clock: clock,
+                logger: logger
+            )
+        )
     }
 
     // MARK: Notifications
@@ -119,6 +130,11 @@ final class Bridge: Sendable {
         guard isHeldFirst != nil || known != nil || !isLong else {
             return (self.refuseLongPayload(number, origin, identifier, content.token, sender), false)
         }
+        self.observer.inFlight(inFlightCount)
+        if let spool = self.configuration.spool, isHeldFirst == nil, known == nil {
+            self.store(content, number, origin, identifier, sender, in: spool)
+            return (nil, inFlightCount >= self.configuration.inFlightCountMax || spool.isFull)
+        }
         let request = sender.rules.request(
             token: content.token,
             payload: content.payload,
@@ -127,7 +143,6 @@ final class Bridge: Sendable {
             now: self.clock.date()
         )
         let now = self.clock.now()
-        self.observer.inFlight(inFlightCount)
         let delivery = Delivery(
             number: number,
             origin: origin,
@@ -145,6 +160,43 @@ final class Bridge: Sendable {
         }
         let isFull = inFlightCount >= self.configuration.inFlightCountMax || !self.configuration.upstream.hasRoom
         return (nil, isFull)
+    }
+
+    /// Stores a notification; as soon as it is on the disk, it counts as accepted.
+    private func store(
+        _ content: ResendContent,
+        _ number: DeliveryNumber,
+        _ origin: DeliveryOrigin,
+        _ identifier: UInt32?,
+        _ sender: Sender,
+        in spool: NotificationSpool
+    ) {
+        let notification = SpooledNotification(
+            token: content.token,
+            payload: Array(content.payload.readableBytesView),
+            expiry: content.expiry,
+            priority: content.priority,
+            identifier: identifier,
+            topic: sender.list.topic,
+            apnsID: PushIdentifier(),
+            arrivedAt: Int64(self.clock.date())
+        )
+        spool.append(notification) {
+            let (action, after) = self.state.withLockedValue { state in
+                let action = state.end(
+                    number,
+                    from: origin,
+                    .accepted,
+                    .accepted,
+                    of: sender.cooldownKey,
+                    now: .zero,
+                    jitter: 0,
+                    isReported: false
+                )
+                return (action, Self.after(&state))
+            }
+            self.carryOut(action, .accepted, after)
+        }
     }
 
     /// Handles a resend of a notification that was already delivered.
@@ -336,8 +388,8 @@ final class Bridge: Sendable {
         guard self.configuration.rejections == .ignore else { return (outcome, cause) }
         switch cause {
         case .rejected, .gatewayFault: return (outcome, .ignored)
-        case .accepted, .dead, .throttled, .unknown, .misconfigured, .credentialFault, .budgetSpent, .ignored, .resent,
-            .resentWithNewExpiry, .leftToResend:
+        case .accepted, .dead, .throttled, .unknown, .misconfigured, .credentialFault, .budgetSpent, .expired, .damaged,
+            .ignored, .resent, .resentWithNewExpiry, .leftToResend:
             return (outcome, cause)
         }
     }
@@ -369,7 +421,8 @@ final class Bridge: Sendable {
         case .rejected:
             self.logger.info("not delivered", metadata: self.metadata(delivery, answer, cause))
             self.settle(delivery, outcome, cause, answer)
-        case .ignored, .resent, .resentWithNewExpiry, .leftToResend: self.settle(delivery, outcome, cause, answer)
+        case .ignored, .resent, .resentWithNewExpiry, .leftToResend, .expired, .damaged:
+            self.settle(delivery, outcome, cause, answer)
         }
     }
 
@@ -392,8 +445,9 @@ final class Bridge: Sendable {
     }
 
     /// The time for the feedback service since which the token has been dead.
-    private func deathDate(_ outcome: DeliveryOutcome) -> UInt32 {
-        let now = self.clock.date()
+    private func deathDate(_ outcome: DeliveryOutcome) -> UInt32 { Self.deathDate(outcome, now: self.clock.date()) }
+
+    static func deathDate(_ outcome: DeliveryOutcome, now: UInt32) -> UInt32 {
         guard case .rejected(let rejection) = outcome, case .dead(let since) = rejection.tokenFault(now: now) else {
             return now
         }
@@ -659,7 +713,7 @@ final class Bridge: Sendable {
         return metadata
     }
 
-    private static func text(_ answer: DeliveryOutcome) -> String {
+    static func text(_ answer: DeliveryOutcome) -> String {
         switch answer {
         case .accepted, .suppressed: "200 "
         case .rejected(let rejection): "\(rejection.statusCode) \(rejection.reason?.text ?? "")"
@@ -674,7 +728,7 @@ final class Bridge: Sendable {
 
 extension DeliveryOutcome {
     /// The outcome with the status and reason of the service, in place of those for the provider.
-    fileprivate func explained(by answer: DeliveryOutcome?) -> DeliveryOutcome {
+    func explained(by answer: DeliveryOutcome?) -> DeliveryOutcome {
         switch (self, answer) {
         case (.rejected, .rejected?): answer ?? self
         case (.unsent, .rejected(.http2(let rejection))?): .unsent(.serviceResponse(rejection))
@@ -769,6 +823,10 @@ package enum DeliveryCause: String, CaseIterable, Sendable {
     case gatewayFault = "gateway-fault"
     case credentialFault = "credential-fault"
     case budgetSpent = "budget-spent"
+    /// Dropped from a spool, because its expiry or the longest age had passed.
+    case expired
+    /// Dropped from a spool, because its row does not match its checksum.
+    case damaged
     /// Rejected without an error response, as configured.
     case ignored
     /// Not retried, because an error response asks its provider to resend it.

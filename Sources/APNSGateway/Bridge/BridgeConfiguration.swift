@@ -14,6 +14,8 @@ public struct BridgeConfiguration: Sendable {
 
     package static let rememberedCountMaxDefault = 100_000
     package static let payloadByteCountMaxDefault = 2048
+    package static let spoolByteCountMaxDefault = 1 << 30
+    package static let spoolAgeMaxDefault = Duration.seconds(3 * 86_400)
 
     /// The name in logs and metrics; unique within a backend.
     public var name: String
@@ -58,6 +60,18 @@ public struct BridgeConfiguration: Sendable {
     ///
     /// The time starts again when the gateway starts, since no provider can resend while it is down.
     public var rememberedDuration = BridgeConfiguration.rememberedDurationDefault
+
+    /// Stores its notifications until the service has an answer for them; `nil`, the default, if that is left to the
+    /// provider.
+    ///
+    /// It applies only with `RejectionPolicy.ignore`.
+    package var spool: NotificationSpool?
+
+    /// The most bytes in the spool; by default 1 GiB.
+    package var spoolByteCountMax = BridgeConfiguration.spoolByteCountMaxDefault
+
+    /// The age at which a spooled notification without an expiry is dropped; by default three days.
+    package var spoolAgeMax = BridgeConfiguration.spoolAgeMaxDefault
 
     /// Where the requests are sent.
     public var upstream: any Upstream

@@ -45,9 +45,16 @@ final class BridgeConnection: DeliveryConnection {
     var rejectionPolicy: RejectionPolicy { self.bridge.configuration.rejections }
 
     var readingDelay: Duration? {
-        self.bridge.state.withLockedValue {
+        if let delay = self.resumingDelay { return delay }
+        return self.bridge.state.withLockedValue {
             $0.cooldown.delay(of: self.sender.cooldownKey, now: self.bridge.clock.now())
         }
+    }
+
+    var resumingDelay: Duration? { self.bridge.configuration.spool?.readingDelay }
+
+    var receiveBufferByteCount: Int? {
+        self.bridge.configuration.spool == nil ? nil : NotificationSpool.receiveBufferByteCount
     }
 
     func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {

@@ -205,7 +205,7 @@ struct BridgeState {
             let delayMax = self.rememberedDuration / 2
             self.cooldown.fault(of: key, now: now, delayMax: delayMax, jitter: jitter)
         case (.rejected, _), (.throttled, _), (.unknown, _), (.gatewayFault, _), (.ignored, _), (.resent, _),
-            (.resentWithNewExpiry, _), (.leftToResend, _):
+            (.resentWithNewExpiry, _), (.leftToResend, _), (.expired, _), (.damaged, _):
             break
         }
         return action

@@ -194,7 +194,11 @@ extension BinaryConnectionHandler {
             self.admittedAt = context.eventLoop.now
             self.dispatcher.session.rejectionPolicy = delivery.rejectionPolicy
             if let name = delivery.providerName { self.logger[metadataKey: LogKey.provider] = "\(name)" }
-            self.delayReading(for: delivery)
+            if let byteCount = delivery.receiveBufferByteCount {
+                // If it fails, the listener's stays.
+                context.channel.setOption(.socketOption(.so_rcvbuf), value: byteCount).whenFailure { _ in }
+            }
+            self.delayReading(for: delivery, delivery.readingDelay)
             self.admission.admit(self.connection.number)
             self.metrics.connectionOpened()
             self.logger.debug("provider connected", metadata: metadata)
@@ -265,8 +269,8 @@ extension BinaryConnectionHandler {
     }
 
     /// Stops reading for as long as the backend requires.
-    private func delayReading(for delivery: any DeliveryConnection) {
-        guard let delay = delivery.readingDelay else { return }
+    private func delayReading(for delivery: any DeliveryConnection, _ delay: Duration?) {
+        guard let delay else { return }
         self.isReadingStopped = true
         // At least one timer tick, since the remaining delay may be shorter.
         let pause = TimeAmount(delay) + .milliseconds(1)
@@ -274,7 +278,7 @@ extension BinaryConnectionHandler {
             guard case .receiving(let delivery) = handler.phase else { return }
             handler.delayTimer = nil
             handler.isReadingStopped = false
-            handler.delayReading(for: delivery)
+            handler.delayReading(for: delivery, delivery.readingDelay)
             if !handler.isReadingStopped { handler.resume(for: delivery, context: context) }
         }
     }
@@ -380,7 +384,12 @@ extension BinaryConnectionHandler {
         switch self.dispatcher.session.settle(entry.number, entry.outcome, isLast: entry.isLast) {
         case .none: break
         case .stopReading: self.isReadingStopped = true
-        case .resumeReading: self.resume(for: delivery, context: context)
+        case .resumeReading:
+            // A request to stop reads what has arrived, whatever the backend holds.
+            if self.remainingStopByteCount == nil, self.delayTimer == nil {
+                self.delayReading(for: delivery, delivery.resumingDelay)
+            }
+            if self.delayTimer == nil { self.resume(for: delivery, context: context) }
         case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
         case .finish(let ending): self.finish(ending, for: delivery, context: context)
         }
@@ -437,7 +446,7 @@ extension BinaryConnectionHandler {
     }
 
     private func checkOldest(_ timeout: TimeAmount) {
-        guard self.dispatcher.session.inFlightCount > 0 else {
+        guard self.dispatcher.session.inFlightCount > 0, self.delivery?.resumingDelay == nil else {
             self.oldest = nil
             return
         }
@@ -505,9 +514,7 @@ extension BinaryConnectionHandler {
             if let delayTimer = self.delayTimer {
                 delayTimer.cancel()
                 self.delayTimer = nil
-                if self.isReadingStopped, self.dispatcher.session.inFlightCount == 0 {
-                    self.resume(for: delivery, context: context)
-                }
+                if self.isReadingStopped { self.resume(for: delivery, context: context) }
             }
         case .ending:
             if isAnnounced { self.giveUpInTime() }
@@ -741,7 +748,8 @@ extension BinaryConnectionHandler {
         self.idleTimer = self.after(delay) { handler, context in
             guard case .receiving = handler.phase else { return }
             let now = context.eventLoop.now
-            if handler.lastReadAt + timeout <= now, handler.dispatcher.session.inFlightCount == 0 {
+            let isWaiting = handler.dispatcher.session.inFlightCount > 0 || handler.delayTimer != nil
+            if handler.lastReadAt + timeout <= now, !isWaiting {
                 handler.logger.debug("connection idle")
                 handler.shutDown(isAnnounced: false, context)
             } else {

@@ -46,6 +46,15 @@ public protocol DeliveryConnection: AnyObject {
     /// the buffers of the connection.
     var readingDelay: Duration? { get }
 
+    /// How long not to read from the provider after its reading was stopped because the backend was full; `nil`, the
+    /// default, for no delay.
+    ///
+    /// It is read again after the delay. Meanwhile, no outcome is overdue.
+    var resumingDelay: Duration? { get }
+
+    /// The receive buffer of the connection in bytes, which Linux doubles; `nil`, the default, for the listener's.
+    var receiveBufferByteCount: Int? { get }
+
     /// How rejections that concern only one notification are handled; by default they are reported.
     var rejectionPolicy: RejectionPolicy { get }
 
@@ -108,6 +117,10 @@ public protocol DeliveryConnection: AnyObject {
 extension DeliveryConnection {
     /// No delay.
     public var readingDelay: Duration? { nil }
+    /// No delay.
+    public var resumingDelay: Duration? { nil }
+    /// That of the listener.
+    public var receiveBufferByteCount: Int? { nil }
     /// Rejections are reported.
     public var rejectionPolicy: RejectionPolicy { .report }
     /// No name.

@@ -54,6 +54,15 @@ enum MetricHelp {
         "apns_legacy_feedback_store_dropped_total": "Dead tokens dropped because the feedback store was full.",
         "apns_legacy_resend_store_failures_total": "Failed attempts to write expected resends to the database.",
 
+        // Stored notifications
+        "apns_legacy_spool_notifications": "Notifications in the spool of a provider.",
+        "apns_legacy_spool_bytes": "Bytes in the spool of a provider, which limits.spoolSize limits.",
+        "apns_legacy_spool_oldest_age_seconds": "How long ago the oldest notification in a spool arrived.",
+        "apns_legacy_spool_held":
+            "Whether notifications are held because the service refuses the credentials or a topic.",
+        "apns_legacy_spool_writable": "Whether the spool can be used; if not, the provider is not read.",
+        "apns_legacy_spool_repeated_total": "Requests for spooled notifications that the service may have already.",
+
         // The database that gateways share
         "apns_legacy_store_reached": "Whether the shared database answers; 1 without one.",
         "apns_legacy_store_failures_total": "Failed transactions in the shared database.",

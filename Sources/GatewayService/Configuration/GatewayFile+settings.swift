@@ -52,6 +52,16 @@ extension GatewayFile {
             guard self.providers.count(where: { $0.name == provider.name }) == 1 else {
                 throw providers.problem("duplicate provider name: \(provider.name)")
             }
+            guard let spool = provider.spool else { continue }
+            guard self.providers.count(where: { $0.spool == spool }) == 1 else {
+                throw providers.problem("duplicate spool: \(spool); each provider needs a folder of its own")
+            }
+            guard self.store == nil else {
+                throw providers.problem(
+                    "spool of \(provider.name) cannot be combined with store: another gateway would deliver the later "
+                        + "notifications of a device before those in the spool of this one"
+                )
+            }
         }
     }
 
@@ -257,6 +267,12 @@ extension GatewayFile.Provider {
             throw (node["rejectedToFeedback"] ?? node)
                 .problem("requires rejections: ignore; otherwise the provider receives an error response")
         }
+        guard provider.spool == nil || provider.rejections == .ignore else {
+            throw (node["spool"] ?? node)
+                .problem(
+                    "requires rejections: ignore; otherwise the provider itself sends again what was not delivered"
+                )
+        }
     }
 
     private static let keys: [Setting<Self>] = [
@@ -277,6 +293,10 @@ extension GatewayFile.Provider {
         ),
         Setting("rejectedToFeedback", \.rejectedToFeedback, .flag, example: "false")
             .help("with `rejections: ignore`: whether refused tokens (status 8) go to the feedback list"),
+        Setting("spool", \.spool, .path, example: "/var/lib/apns-legacy/gateway/spool-shop").help(
+            "with `rejections: ignore`: a folder in which notifications are stored before they are delivered, so that "
+                + "no outage loses them; see [store and forward](gateway.md#store-and-forward)"
+        ),
         Setting("limits", \.self, .section(Self.limits)).help("limits of this provider"),
         Setting("retry", \.retries, .section(Self.retry)).help("retries while the service has trouble"),
         Setting("overrides", \.requests, .section(Self.overrides))
@@ -336,6 +356,12 @@ extension GatewayFile.Provider {
             ),
             Setting("rememberedFor", \.rememberedDuration, .time(.zero ... .seconds(86_400)), example: "5m")
                 .help("how long it expects them"),
+            Setting("spoolSize", \.spoolByteCount, .number(1_048_576...1_099_511_627_776), example: "104857600").help(
+                "the most bytes in the `spool`, 100 for each notification included; at the limit, the gateway stops "
+                    + "reading from the provider"
+            ),
+            Setting("spoolAge", \.spoolAge, .time(.seconds(1) ... .seconds(30 * 86_400)), example: "24h")
+                .help("the age at which a notification without an expiry leaves the `spool` undelivered"),
         ]
     )
 
@@ -351,7 +377,8 @@ extension GatewayFile.Provider {
                 .help("the pause before the second attempt; doubles with each"),
             Setting("longest", \.backoff.max, .time(Self.retryTimes), example: "30s").help("the longest pause"),
             Setting("atMostOnce", \.givesUpUnknownUnkept, .flag, example: "true").help(
-                "whether to give up a notification with expiry 0 when the service may already have it"
+                "whether to give up a notification with expiry 0 when the service may already have it; with `spool`, "
+                    + "any notification"
             ),
         ]
     )

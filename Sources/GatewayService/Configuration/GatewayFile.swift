@@ -127,6 +127,10 @@ package struct GatewayFile: Hashable, Sendable {
         var payloadLimit = BridgeConfiguration.payloadByteCountMaxDefault
         var rejections = RejectionPolicy.report
         var rejectedToFeedback = false
+        /// The folder in which its notifications are stored until the service has an answer.
+        var spool: String?
+        var spoolByteCount = BridgeConfiguration.spoolByteCountMaxDefault
+        var spoolAge = BridgeConfiguration.spoolAgeMaxDefault
         var inFlight = BridgeConfiguration.inFlightCountMaxDefault
         var rememberedCount = BridgeConfiguration.rememberedCountMaxDefault
         var rememberedDuration = BridgeConfiguration.rememberedDurationDefault

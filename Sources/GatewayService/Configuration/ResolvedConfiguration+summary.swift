@@ -62,7 +62,7 @@ extension ResolvedConfiguration.Provider {
         }
         return [
             "provider \(file.name): \(topic), \(file.environment.rawValue); admits \(ways.joined(separator: " and "))",
-            "  rejections: \(file.rejections.rawValue)",
+            "  rejections: \(file.rejections.rawValue)" + (file.spool.map { ", stored in \($0)" } ?? ""),
             "  sends to \(self.push.endpoint) with \(credentials)",
         ]
     }

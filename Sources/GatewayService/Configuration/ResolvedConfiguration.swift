@@ -392,7 +392,7 @@ extension ResolvedConfiguration.Provider {
     }
 
     /// Returns the configuration of the bridge.
-    func bridge(_ upstream: any Upstream) -> BridgeConfiguration {
+    func bridge(_ upstream: any Upstream, _ spool: NotificationSpool?) -> BridgeConfiguration {
         var bridge = BridgeConfiguration(
             name: self.file.name,
             admission: self.admission,
@@ -407,6 +407,9 @@ extension ResolvedConfiguration.Provider {
         bridge.inFlightCountMax = self.file.inFlight
         bridge.rememberedCountMax = self.file.rememberedCount
         bridge.rememberedDuration = self.file.rememberedDuration
+        bridge.spool = spool
+        bridge.spoolByteCountMax = self.file.spoolByteCount
+        bridge.spoolAgeMax = self.file.spoolAge
         return bridge
     }
 }
@@ -431,6 +434,7 @@ extension ResolvedConfiguration {
         if !isRunning {
             findings += Self.databaseFindings(self.file.feedback)
             findings += self.outcomeFindings()
+            findings += self.providers.flatMap { Self.spoolFindings($0.file) } + self.abandonedSpoolFindings()
         }
         for provider in self.providers { findings += provider.findings(now, beyond: nil) }
         return findings
@@ -440,12 +444,13 @@ extension ResolvedConfiguration {
     ///
     /// It takes about a second for a million dead tokens.
     package func damageFindings() -> [ConfigurationFinding] {
+        var findings = self.providers.flatMap { Self.spoolDamageFindings($0.file) }
         do throws(GatewayStoreError) {
             try SQLiteGatewayStore.check(path: self.file.feedback)
-            return []
         } catch {
-            return [ConfigurationFinding(key: "feedback", value: error.path, sentence: error.detail)]
+            findings.append(ConfigurationFinding(key: "feedback", value: error.path, sentence: error.detail))
         }
+        return findings
     }
 
     /// Finds a folder of outcomes that cannot be written, and files of its webhook that cannot be used.

@@ -146,7 +146,7 @@ final class OutcomeLog: OutcomeRecorder {
         switch cause {
         case .accepted, .resent, .resentWithNewExpiry, .leftToResend: self.options.include == .all
         case .dead, .rejected, .throttled, .unknown, .misconfigured, .gatewayFault, .credentialFault, .budgetSpent,
-            .ignored:
+            .expired, .damaged, .ignored:
             true
         }
     }

@@ -62,6 +62,7 @@ struct GatewayDatabase: Sendable {
                     provider TEXT NOT NULL, fingerprint TEXT NOT NULL, number INTEGER NOT NULL,
                     admitted_at INTEGER NOT NULL, der BLOB NOT NULL, PRIMARY KEY (provider, fingerprint, number)
                 ) WITHOUT ROWID;
+                CREATE TABLE IF NOT EXISTS spool (folder TEXT PRIMARY KEY, provider TEXT NOT NULL) WITHOUT ROWID;
                 PRAGMA user_version = \(Self.version)
                 """
         )

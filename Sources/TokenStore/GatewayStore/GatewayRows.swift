@@ -15,9 +15,11 @@ enum GatewayStoreChange: Sendable {
     case forget(ExpectedResend, provider: String)
     /// Stores a certificate in the place of another one of the provider, if there is one.
     case admit(StoredCertificate, replaced: String?)
+    /// Remembers the folder of a spool.
+    case spool(StoredSpool)
 
     /// What a change is about.
-    enum Kind: Hashable { case feedback, resends, certificates }
+    enum Kind: Hashable { case feedback, resends, certificates, spools }
 
     /// The number of resends that it adds.
     var addedResendCount: Int { if case .expect(let resends, _, _) = self { resends.count } else { 0 } }
@@ -28,6 +30,7 @@ enum GatewayStoreChange: Sendable {
         case .put, .remove: .feedback
         case .expect, .forget: .resends
         case .admit: .certificates
+        case .spool: .spools
         }
     }
 }
@@ -88,6 +91,11 @@ struct GatewayRows {
             try self.database.execute(
                 sql: "DELETE FROM \(Self.certificateTable) WHERE admitted_at < ?",
                 arguments: [now - AdmissionTimes.keptSeconds]
+            )
+        case .spool(let spool):
+            try self.database.execute(
+                sql: "INSERT OR REPLACE INTO spool (folder, provider) VALUES (?, ?)",
+                arguments: [spool.folder, spool.provider]
             )
         }
     }

@@ -318,6 +318,9 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
         self.enqueue(.admit(certificate, replaced: replaced)) {}
     }
 
+    /// Remembers the folder of a spool.
+    package func record(_ spool: StoredSpool) { self.enqueue(.spool(spool)) {} }
+
     private func enqueue(_ change: GatewayStoreChange, _ onDone: @escaping @Sendable () -> Void) {
         let startsWriting = self.state.withLockedValue { state in
             state.pending.append(Pending(change: change, onDone: onDone))
@@ -455,6 +458,7 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
         report(.feedback, "feedback not written, retrying", self.feedbackFailures)
         report(.resends, "expected resends not written, retrying", self.resendFailures)
         report(.certificates, "certificates of providers not written, retrying", nil)
+        report(.spools, "folders of spools not written, retrying", nil)
         self.thread.asyncAfter(deadline: .now() + pause / .seconds(1)) { self.write() }
     }
 }

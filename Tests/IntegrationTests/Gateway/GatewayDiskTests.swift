@@ -17,19 +17,24 @@ import Testing
     private static let mount = "mount -t tmpfs -o size=8m tmpfs \"$0\" && exec \"$@\""
 
     /// Whether this system permits users to mount disks.
-    private static func isPossible() async -> Bool {
+    static func isPossible() async -> Bool {
         let folder = FileManager.default.temporaryDirectory.path
         let words = Self.launcher + [Self.mount, folder, "true"]
         return (try? await Program.run(words[0], Array(words.dropFirst()), deadlineSeconds: 20)) != nil
     }
 
+    /// What starts a gateway with a small disk at the folder of its database.
+    static func launcher(for folder: GatewayProgram.Folder) -> [String] {
+        Self.launcher + [Self.mount, folder.database.path]
+    }
+
     /// The program's view of its database's folder.
-    private static func disk(_ gateway: GatewayProgram) -> URL {
+    static func disk(_ gateway: GatewayProgram) -> URL {
         URL(filePath: "/proc/\(gateway.child.pid)/root" + gateway.folder.database.path)
     }
 
     /// Writes until the disk is full.
-    private static func fill(_ file: URL) throws {
+    static func fill(_ file: URL) throws {
         try Data().write(to: file)
         let handle = try FileHandle(forWritingTo: file)
         defer { try? handle.close() }
@@ -51,8 +56,7 @@ import Testing
         let folder = try GatewayProgram.Folder()
         try await upstream.run(folder) { port in
             try folder.configure(upstreamPort: port)
-            let launcher = Self.launcher + [Self.mount, folder.database.path]
-            let gateway = try await GatewayProgram(folder, launcher: launcher)
+            let gateway = try await GatewayProgram(folder, launcher: Self.launcher(for: folder))
             let ballast = Self.disk(gateway).appending(path: "ballast")
             try Self.fill(ballast)
             try await gateway.connect { provider in

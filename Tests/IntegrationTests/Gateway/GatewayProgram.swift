@@ -52,6 +52,7 @@ final class GatewayProgram: Sendable {
             clients: String = "{authority: ca.pem}",
             listen: String = "{port: 0, feedbackPort: 0}",
             store: String? = nil,
+            provider: [String] = [],
             name: String = "gateway"
         ) throws {
             let database = name == "gateway" ? "feedback" : name
@@ -68,7 +69,8 @@ final class GatewayProgram: Sendable {
                     upstream:
                       {certificate: upstream.pem, host: localhost, port: \(upstreamPort), trust: upstream-ca.pem}
                 """
-            try self.write("\(name).yaml", Array(text.utf8))
+            let lines = provider.map { "\n    \($0)" }.joined()
+            try self.write("\(name).yaml", Array((text + lines).utf8))
         }
     }
 
