@@ -79,6 +79,14 @@ extension PushIdentifier: LosslessStringConvertible {
         }
     }
 
+    /// Calls `body` with the canonical text.
+    package func withText<Value>(_ body: (UnsafeRawBufferPointer) -> Value) -> Value {
+        unsafe withUnsafeTemporaryAllocation(byteCount: Self.characterCount, alignment: 8) { target in
+            unsafe self.writeText(to: target)
+            return unsafe body(UnsafeRawBufferPointer(target))
+        }
+    }
+
     /// Writes the canonical text.
     func writeText(to target: UnsafeMutableRawBufferPointer) {
         func store(_ digits: UInt64, at position: Int) {

@@ -24,6 +24,9 @@ public enum WireLimits {
     /// The maximum length of a topic, in bytes: more than that of the longest app identifier with any suffix.
     package static let topicByteCountMax = 255
 
+    /// The longest `apns-collapse-id`, in bytes.
+    package static let collapseIDByteCountMax = 64
+
     /// The maximum length of the identifier of a broadcast channel, which is not documented.
     package static let channelIDCharacterCountMax = 1024
 

@@ -95,6 +95,7 @@ extension QueueLoadCommand {
         let isVoIP = TopicFamily(of: topic)?.pushType == .voip
         let limit = isVoIP ? WireLimits.payloadByteCountMaxVoIP : WireLimits.payloadByteCountMaxHTTP2
         options.rules = PayloadRules(byteCountMax: self.batch.payloadMax ?? limit)
+        options.requestFields = .without(.queue, topic: topic)
         options.commonPayload = try self.batch.commonPayload(environment.console)
         let opened = try OpenedBatch(input, self.batch.reader(options))
         let database = try QueueDatabase(self.queue.database, timeout: .seconds(60))

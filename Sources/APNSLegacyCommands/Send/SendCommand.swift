@@ -104,12 +104,14 @@ struct SendCommand: ConsoleCommand, Sendable {
         INPUT is JSON lines such as {"token": "...", "payload": {...}, "expiry": "+1h", "priority": 10, "id": "..."}, \
         CSV with the same names in its first line, or - for standard input. In place of payload, CSV can have alert, \
         badge and sound. With --tokens, the input is one device token a line, all with the same payload. The binary \
-        protocol carries an expiry with --command 1 and 2, and a priority with --command 2.
+        protocol carries an expiry with --command 1 and 2, and a priority with --command 2. Over HTTP/2, a line can \
+        also have topic, pushType, collapseId and apnsId.
 
         Each result is one JSON object a line: line, id, token, outcome, status, timestamp (of status 410), attempts, \
-        possibleDuplicate and reason. The outcome is accepted; rejected, with a status; indeterminate, if the \
-        connection ended before the outcome was known; unsent, if it is safe to send again; invalid, if the line was \
-        not sent because of an error in it; or suppressed, if the token is on the purge list or was rejected before.
+        possibleDuplicate, apnsId and apnsUniqueId (over HTTP/2) and reason. The outcome is accepted; rejected, with \
+        a status; indeterminate, if the connection ended before the outcome was known; unsent, if it is safe to send \
+        again; invalid, if the line was not sent because of an error in it; or suppressed, if the token is on the \
+        purge list or was rejected before.
 
         With --transport http2, the batch goes to Apple's HTTP/2 provider API. Input, results and exit codes are the \
         same. The status is that of HTTP, and the reason is the service's, such as 410 Unregistered. Notifications \

@@ -85,6 +85,19 @@ struct SendConnections {
             .map { FixedTopic($0) }
     }
 
+    /// Which fields of requests the lines may have.
+    ///
+    /// With a certificate, the topic of a line must be one of its topics; with a purge list, one of those whose dead
+    /// tokens are looked up.
+    func requestFields(_ identity: TLSIdentity?, hasPurgeList: Bool) -> RequestFieldRules {
+        let ofCertificate = identity.map { ProviderIdentity($0.certificate).topics } ?? []
+        guard self.http2.transport == .http2 else {
+            return .without(.binary, topic: ofCertificate.first ?? self.topicName)
+        }
+        if hasPurgeList, let topicName { return .http2(topics: [topicName]) }
+        return .http2(topics: ofCertificate)
+    }
+
     func payloadByteCountMax(_ identity: TLSIdentity?) -> Int {
         if let byteCount = self.payloadMax { return byteCount }
         guard self.http2.transport == .http2 else { return WireLimits.payloadByteCountMax }

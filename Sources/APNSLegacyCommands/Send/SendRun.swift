@@ -172,6 +172,10 @@ struct SendRun {
         options.rules = PayloadRules(byteCountMax: self.connections.payloadByteCountMax(identity))
         options.commonPayload = payload
         options.fixedTopic = self.connections.fixedTopic(identity)
+        options.requestFields = self.connections.requestFields(
+            identity,
+            hasPurgeList: self.command.purge.purgeList != nil
+        )
         return try self.command.batch.reader(options)
     }
 

@@ -95,14 +95,30 @@ public struct NotificationBatch: ~Copyable {
         tag: UInt64,
         note: UnsafeRawBufferPointer
     ) -> Bool {
+        unsafe self.append(token, payload, expiry, priority, tag: tag, note: note) { _ in }
+    }
+
+    /// Appends a notification with fields that only transports have that send each individually.
+    ///
+    /// Returns `false` over others, and if it did not fit.
+    package mutating func append(
+        _ token: borrowing DeviceToken,
+        _ payload: UnsafeRawBufferPointer,
+        _ expiry: PushExpiry,
+        _ priority: UInt8?,
+        tag: UInt64,
+        note: UnsafeRawBufferPointer,
+        setFields: (inout PushNotification) -> Void
+    ) -> Bool {
         let index = self.count
         guard index < self.countMax, self.separate != nil else { return false }
-        let notification = unsafe PushNotification(
+        var notification = unsafe PushNotification(
             token: copy token,
             payload: ByteBuffer(bytes: payload),
             expiry: expiry,
             priority: priority.flatMap { PushPriority(rawValue: $0) }
         )
+        setFields(&notification)
         self.separate?.append(notification)
         unsafe self.mark(tag: tag, note: note, index: index)
         return true

@@ -17,7 +17,7 @@ struct PushRequestHead: Equatable {
     var collapseID: String?
     var authorization: String?
 
-    private static let collapseIDByteCountMax = 64
+    private static let collapseIDByteCountMax = WireLimits.collapseIDByteCountMax
     private static let pathPrefix = "/3/device/"
     /// Not a reason of Apple's, so that nobody looks for a mistake in the request.
     private static let broadcastReason = PushReason.other("BroadcastsAreNotSimulated")

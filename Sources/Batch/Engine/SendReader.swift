@@ -236,7 +236,11 @@ private struct SendParser: ~Copyable {
     }
 
     private func append(_ kind: SendBlock.Kind, to block: SendBlock) -> Bool {
-        guard kind == .bad else { return block.append(self.batch.record, kind) }
+        guard kind == .bad else {
+            guard block.append(self.batch.record, kind) else { return false }
+            if self.batch.record.hasFields { block.setFields(self.batch.reader.requestFields) }
+            return true
+        }
         return self.batch.reader.problem.map { block.append($0, self.batch.record.token) } ?? true
     }
 
@@ -286,6 +290,8 @@ private struct SendParser: ~Copyable {
         fileprivate(set) var token: DeviceToken
         fileprivate(set) var expiry: UInt32?
         fileprivate(set) var priority: UInt8?
+        /// Whether ``SendBlock/fields`` has fields of its request.
+        fileprivate(set) var hasFields = false
         fileprivate var isCommon = false
         fileprivate var offset = 0
         fileprivate var payloadByteCount = 0
@@ -309,6 +315,8 @@ private struct SendParser: ~Copyable {
     var (start, end) = (BatchPosition(), BatchPosition())
     /// What is wrong with the invalid lines, in order.
     private(set) var problems: [BatchProblem] = []
+    /// What only requests over HTTP/2 have, by the indices of the lines.
+    private(set) var fields: [Int: RequestFields] = [:]
 
     // Entries need no deinitialization.
     deinit {
@@ -321,6 +329,7 @@ private struct SendParser: ~Copyable {
         self.count = 0
         self.byteCount = 0
         self.problems.removeAll(keepingCapacity: true)
+        if !self.fields.isEmpty { self.fields.removeAll(keepingCapacity: true) }
         unsafe self.common = unsafe common
     }
 
@@ -343,6 +352,7 @@ private struct SendParser: ~Copyable {
                 token: record.token,
                 expiry: record.expiry,
                 priority: record.priority,
+                hasFields: record.hasFields,
                 isCommon: isCommon,
                 offset: offset,
                 payloadByteCount: payloadByteCount,
@@ -352,6 +362,9 @@ private struct SendParser: ~Copyable {
         self.count += 1
         return true
     }
+
+    /// Keeps the fields of the request of the line that was appended last.
+    func setFields(_ fields: RequestFields) { self.fields[self.count - 1] = fields }
 
     /// Appends an invalid line.
     ///

@@ -146,6 +146,8 @@ package struct BatchSendState: ~Copyable {
     /// Where lines come from.
     let reader: SendReader
     private var block: SendBlock?
+    /// Whether a line had a topic of its own: a token that is not for one topic may then be for another.
+    private var hasOwnTopics = false
     /// The index of the next line of the block, and of the next problem among its invalid lines.
     private var blockIndex = 0
     private var problemIndex = 0
@@ -285,14 +287,17 @@ package struct BatchSendState: ~Copyable {
                     guard entry.kind == .due, !self.isSuppressed(entry) else { return nil }
                     guard self.results.intend(entry.line) else { return false }
                     if !self.hasReportedDropped { self.reportDropped(entry) }
-                    let isAppended = unsafe batch.append(
-                        token: entry.token,
-                        payload: payload,
-                        expiry: PushExpiry(wireValue: entry.expiry),
-                        priority: entry.priority,
-                        tag: entry.line,
-                        note: id
-                    )
+                    let isAppended =
+                        entry.hasFields
+                        ? unsafe self.appendWithFields(entry, payload, id, to: &batch)
+                        : unsafe batch.append(
+                            token: entry.token,
+                            payload: payload,
+                            expiry: PushExpiry(wireValue: entry.expiry),
+                            priority: entry.priority,
+                            tag: entry.line,
+                            note: id
+                        )
                     guard isAppended else { return false }
                     self.sentCount += 1
                     self.lastGivenLine = max(self.lastGivenLine, entry.line)
@@ -306,6 +311,26 @@ package struct BatchSendState: ~Copyable {
                 }
                 self.blockIndex += 1
             }
+        }
+    }
+
+    /// Appends the next line of the block, whose request has fields of its own.
+    @inline(never)
+    private mutating func appendWithFields(
+        _ entry: borrowing SendBlock.Entry,
+        _ payload: UnsafeRawBufferPointer,
+        _ id: UnsafeRawBufferPointer,
+        to batch: inout NotificationBatch
+    ) -> Bool {
+        guard let fields = self.block?.fields[self.blockIndex] else { return false }
+        if fields.topic != nil { self.hasOwnTopics = true }
+        let expiry = PushExpiry(wireValue: entry.expiry)
+        let (token, priority) = (entry.token, entry.priority)
+        return unsafe batch.append(token, payload, expiry, priority, tag: entry.line, note: id) { notification in
+            notification.topic = fields.topic
+            notification.pushType = fields.pushType
+            notification.collapseID = fields.collapseID
+            notification.apnsID = fields.apnsID
         }
     }
 
@@ -471,7 +496,7 @@ package struct BatchSendState: ~Copyable {
         self.settledCount += UInt64(settled.count)
         if kind == .indeterminate { self.indeterminateCount += UInt64(settled.count) }
         if self.suppressesRejectedTokens, case .rejected(let rejection) = settled.outcome,
-            let fault = rejection.tokenFault(now: UInt32(clamping: time(nil)))
+            let fault = rejection.tokenFault(now: UInt32(clamping: time(nil))), fault != .foreign || !self.hasOwnTopics
         {
             unsafe settled.forEach { _, token, _ in unsafe self.suppress(token, fault) }
         }
@@ -480,6 +505,7 @@ package struct BatchSendState: ~Copyable {
         }
         var result = LineResult(0, outcome, attempts: report.attempts, reason: report.outcome.reasonText)
         result.timestamp = report.outcome.timestampNumber
+        if report.attempts > 0 { (result.apnsID, result.apnsUniqueID) = (report.apnsID, report.apnsUniqueID) }
         unsafe settled.forEach { line, bytes, id in
             guard let token = try? unsafe DeviceToken(bytes: bytes) else { return }
             result.line = line

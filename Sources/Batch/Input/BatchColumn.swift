@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
+
 /// A part of a line of input: a key of a JSON line or a column of CSV.
 package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
     /// The device token; required.
@@ -18,8 +20,14 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
     case badge
     /// The name of the sound; only in CSV, in place of a payload.
     case sound
-    /// The topic of a dead token.
+    /// The topic of a notification over HTTP/2, or of a dead token.
     case topic
+    /// The push type of a notification, over HTTP/2.
+    case pushType
+    /// Notifications with the same value replace each other on the device; over HTTP/2.
+    case collapseID
+    /// The identifier of the request, a UUID; over HTTP/2.
+    case apnsID
     /// The environment of a dead token.
     case environment
     /// The newest failure, as seconds since 1970 or ISO 8601.
@@ -47,6 +55,9 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
         case .badge: "badge"
         case .sound: "sound"
         case .topic: "topic"
+        case .pushType: "pushType"
+        case .collapseID: "collapseId"
+        case .apnsID: "apnsId"
         case .environment: "environment"
         case .failedAt: "failedAt"
         case .firstSeen: "firstSeen"
@@ -72,25 +83,52 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
     /// Whether a column says that a token failed, or when.
     var tellsFailure: Bool { [.failedAt, .timestamp, .reason, .outcome, .status].contains(self) }
 
-    /// Finds the column of a batch by its name, in upper or lower case.
+    /// Whether it is a header field of a request over HTTP/2, which the binary protocol does not have.
+    var isOfHTTP2: Bool {
+        switch self {
+        case .topic, .pushType, .collapseID, .apnsID: true
+        default: false
+        }
+    }
+
+    /// The column whose name is nearest to another one; `nil` if none is near.
+    ///
+    /// The columns of requests are near to misspelled names only: a column `push_token` is rarely a push type.
+    static func nearest(_ name: String, in columns: [Self]) -> Self? {
+        let (ofRequest, others) = (columns.filter(\.isOfHTTP2), columns.filter { !$0.isOfHTTP2 })
+        let found =
+            NearestName.find(name, in: ofRequest.map(\.description), .typingErrors)
+            ?? NearestName.find(name, in: others.map(\.description))
+        return columns.first { $0.description == found }
+    }
+
+    /// Finds the column of a batch by its name, in upper or lower case, and with or without the hyphens of the name of
+    /// a header field, such as `collapse-id`.
     init?(_ bytes: UnsafeRawBufferPointer) {
         let column: Self
-        // Each name has a different length, or a different beginning.
+        let name: StaticString
+        // Each name has a different length, or a different letter in this place.
         switch bytes.count {
-        case 2: column = .id
+        case 2: (column, name) = (.id, "id")
         case 5:
-            switch unsafe bytes[0] | 0x20 {
-            case UInt8(ascii: "t"): column = .token
-            case UInt8(ascii: "a"): column = .alert
-            case UInt8(ascii: "b"): column = .badge
-            default: column = .sound
+            switch unsafe (bytes[0] | 0x20, bytes[2] | 0x20) {
+            case (UInt8(ascii: "t"), UInt8(ascii: "k")): (column, name) = (.token, "token")
+            case (UInt8(ascii: "t"), _): (column, name) = (.topic, "topic")
+            case (UInt8(ascii: "a"), _): (column, name) = (.alert, "alert")
+            case (UInt8(ascii: "b"), _): (column, name) = (.badge, "badge")
+            default: (column, name) = (.sound, "sound")
             }
-        case 6: column = .expiry
-        case 7: column = .payload
-        case 8: column = .priority
+        case 6 where unsafe bytes[0] | 0x20 == UInt8(ascii: "a"): (column, name) = (.apnsID, "apnsid")
+        case 6: (column, name) = (.expiry, "expiry")
+        case 7 where unsafe bytes[0] | 0x20 == UInt8(ascii: "a"): (column, name) = (.apnsID, "apns-id")
+        case 7: (column, name) = (.payload, "payload")
+        case 8 where unsafe bytes[1] | 0x20 == UInt8(ascii: "u"): (column, name) = (.pushType, "pushtype")
+        case 8: (column, name) = (.priority, "priority")
+        case 9: (column, name) = (.pushType, "push-type")
+        case 10: (column, name) = (.collapseID, "collapseid")
+        case 11: (column, name) = (.collapseID, "collapse-id")
         default: return nil
         }
-        let name = column.name
         // This bit is the only difference between a letter of ASCII in upper and in lower case.
         for index in 0..<bytes.count where unsafe bytes[index] | 0x20 != name.utf8Start[index] { return nil }
         self = column
@@ -107,7 +145,11 @@ package enum InputKind: Hashable, Sendable {
     /// The columns that a line can have.
     var columns: [BatchColumn] {
         switch self {
-        case .batch: [.token, .payload, .expiry, .priority, .id, .alert, .badge, .sound]
+        case .batch:
+            [
+                .token, .payload, .expiry, .priority, .id, .topic, .pushType, .collapseID, .apnsID, .alert, .badge,
+                .sound,
+            ]
         case .deadTokens:
             [
                 .token, .topic, .environment, .failedAt, .firstSeen, .source, .reason, .timestamp, .outcome, .status,

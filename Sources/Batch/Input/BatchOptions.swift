@@ -24,6 +24,9 @@ package struct BatchOptions: Sendable {
     /// A payload of another push type is refused.
     package var fixedTopic: FixedTopic?
 
+    /// Which fields of requests over HTTP/2 a line may have; the default is any.
+    package var requestFields = RequestFieldRules.http2(topics: [])
+
     /// Whether to remove white space from payloads before measuring and sending them; the default is `true`.
     package var minifiesPayload = true
 

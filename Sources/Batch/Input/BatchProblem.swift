@@ -65,6 +65,12 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case expiryTooLate
         /// The priority is neither 10 nor 5.
         case invalidPriority
+        /// A field of a request over HTTP/2 does not have the form that it must have.
+        case invalidField(BatchColumn)
+        /// A field of a request over HTTP/2 is not carried.
+        case fieldNotSent(BatchColumn, RequestFieldRules.Transport)
+        /// The topic is not one of those that the run is for.
+        case topicNotAllowed([String])
         /// A row of CSV has a different number of fields than the header.
         case fieldCount(found: Int, expected: Int)
         /// A quote in a row of CSV is in the wrong place, or unbalanced.
@@ -208,6 +214,15 @@ extension BatchProblem.Kind: CustomStringConvertible {
             "expiry \(seconds) is a time before 2001; to expire in \(seconds) seconds, write \"+\(seconds)s\""
         case .expiryTooLate: "expiry is after the year 2106; expected seconds, not milliseconds"
         case .invalidPriority: "invalid priority: expected 10 or 5"
+        case .invalidField(let column): Self.text(invalid: column)
+        case .fieldNotSent(.topic, .binary):
+            "the topic is not that of the certificate, which the binary protocol sends with; add --transport http2"
+        case .fieldNotSent(.topic, .queue):
+            "the topic is not that of the batch, which is the only one; load it with --topic of its own"
+        case .fieldNotSent(let column, .binary): "the binary protocol does not have \(column); add --transport http2"
+        case .fieldNotSent(let column, .queue): "a queue does not carry \(column); send the line with send"
+        case .topicNotAllowed(let topics):
+            "the topic is not one of this run (\(topics.joined(separator: ", "))); send it in another run"
         case .fieldCount(let found, let expected): "expected \(expected.counted("field")), found \(found)"
         case .misplacedQuote:
             "misplaced or unbalanced double quote; a field with quotes is written \"{\"\"aps\"\":{}}\""
@@ -235,14 +250,26 @@ extension BatchProblem.Kind: CustomStringConvertible {
 
     private static let latin1 = "if the file is Latin-1, convert it with: iconv -f LATIN1 -t UTF-8"
 
+    private static func text(invalid column: BatchColumn) -> String {
+        let expected =
+            switch column {
+            case .topic: "letters, digits, hyphens, periods and underscores"
+            case .pushType: PushType.documented.map(\.rawValue).sorted().joined(separator: ", ")
+            case .collapseID: "text of 1 to \(WireLimits.collapseIDByteCountMax) bytes"
+            default: "a UUID, such as 123e4567-e89b-42d3-a456-426614174000"
+            }
+        return "invalid \(column): expected \(expected)"
+    }
+
     private static func text(unknownKey name: ColumnName, _ free: [BatchColumn]) -> String {
         if name.text == "aps", free.contains(.payload) {
             return "unknown key \"aps\"; write it in the payload: \"payload\": {\"aps\": ...}"
         }
-        let names = free.map(\.description)
         let valid = "valid keys: \(InputKind.keys.map(\.description).joined(separator: ", "))"
         guard let text = name.text else { return "unknown key; \(valid)" }
-        guard let nearest = NearestName.find(text, in: names) else { return "unknown key \"\(text)\"; \(valid)" }
+        guard let nearest = BatchColumn.nearest(text, in: free)?.description else {
+            return "unknown key \"\(text)\"; \(valid)"
+        }
         guard NearestName.find(text, in: [nearest], .typingErrors) == nil else {
             return "unknown key \"\(text)\"; did you mean \"\(nearest)\"?"
         }

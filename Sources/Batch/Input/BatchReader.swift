@@ -30,6 +30,11 @@ package import APNSWire
     /// Why the last line was skipped, or the input refused.
     package private(set) var problem: BatchProblem?
 
+    /// What only requests over HTTP/2 have, of the last record if its ``BatchRecord/hasFields`` is `true`.
+    ///
+    /// Not in the record, which is moved without counting references.
+    package private(set) var requestFields = RequestFields()
+
     /// The fields of the last line about a dead token.
     private(set) var texts: [BatchColumn: String] = [:]
 
@@ -230,7 +235,7 @@ package import APNSWire
         record.begin(lineNumber: self.lines.lineNumber)
         var fields = unsafe JSONLineFields(line: line, now: self.options.now, rules: self.rules)
         do throws(ScanFailure) {
-            if let fault = try fields.scan(into: &record, self.options) {
+            if let fault = try fields.scan(into: &record, &self.requestFields, self.options) {
                 return unsafe self.bad(fault.kind, at: fault.byteOffset, in: line)
             }
         } catch {
@@ -477,7 +482,11 @@ package import APNSWire
                     self.setText(column, field)
                 } else if fault == nil {
                     do throws(BatchProblem.Kind) {
-                        try self.readField(column, field, into: &record, &cells)
+                        if column.isOfHTTP2 {
+                            try self.readRequestField(column, field, into: &record)
+                        } else {
+                            try self.readField(column, field, into: &record, &cells)
+                        }
                     } catch {
                         fault = error
                     }
@@ -517,7 +526,18 @@ package import APNSWire
         return self.bad(kind)
     }
 
-    /// Reads one field that is not blank.
+    /// Reads one field of a request that is not blank.
+    @inline(never)
+    private mutating func readRequestField(
+        _ column: BatchColumn,
+        _ field: CSVFields.Field,
+        into record: inout BatchRecord
+    ) throws(BatchProblem.Kind) {
+        guard unsafe String(validating: field.bytes, as: UTF8.self) != nil else { throw .invalidUTF8(column) }
+        try self.requestFields.set(column, field.text, self.options.requestFields, of: &record)
+    }
+
+    /// Reads one other field that is not blank.
     private func readField(
         _ column: BatchColumn,
         _ field: CSVFields.Field,
@@ -595,6 +615,9 @@ package import APNSWire
     /// The JSON value that identifies the result, as it is in the input; empty if the input has none.
     package internal(set) var id = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
 
+    /// Whether ``BatchReader/requestFields`` has what only requests over HTTP/2 have.
+    package internal(set) var hasFields = false
+
     /// Creates an empty record.
     package init() {}
 
@@ -612,6 +635,7 @@ package import APNSWire
         self.expiry = nil
         self.priority = nil
         unsafe self.id = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+        self.hasFields = false
     }
 }
 

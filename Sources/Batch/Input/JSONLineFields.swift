@@ -40,6 +40,7 @@ import APNSWire
     /// - Throws: `ScanFailure` if the line is not JSON.
     mutating func scan(
         into record: inout BatchRecord,
+        _ requestFields: inout RequestFields,
         _ options: borrowing BatchOptions
     ) throws(ScanFailure) -> Problem? {
         var scanner = unsafe JSONScanner(self.line)
@@ -66,7 +67,7 @@ import APNSWire
                 return Problem(kind: .duplicateKey(column), byteOffset: byteOffset)
             }
             self.seen |= 1 << column.rawValue
-            if let problem = try self.scan(column, &scanner, &record) { return problem }
+            if let problem = try self.scan(column, &scanner, &record, &requestFields, options) { return problem }
         }
         try scanner.finish()
         return nil
@@ -103,7 +104,9 @@ import APNSWire
     private mutating func scan(
         _ column: BatchColumn,
         _ scanner: inout JSONScanner,
-        _ record: inout BatchRecord
+        _ record: inout BatchRecord,
+        _ requestFields: inout RequestFields,
+        _ options: borrowing BatchOptions
     ) throws(ScanFailure) -> Problem? {
         let first = scanner.byteOffset
         switch column {
@@ -127,9 +130,38 @@ import APNSWire
             try scanner.skipValue(enclosedBy: 1)
             unsafe record.id = unsafe UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
             return nil
+        case .topic, .pushType, .collapseID, .apnsID:
+            return try self.scanField(column, &scanner, &record, &requestFields, options.requestFields)
         default:
             // They are no keys of a line of a batch.
             return nil
+        }
+    }
+
+    /// Reads a field of a request over HTTP/2; `null` is no field.
+    @inline(never)
+    private func scanField(
+        _ column: BatchColumn,
+        _ scanner: inout JSONScanner,
+        _ record: inout BatchRecord,
+        _ requestFields: inout RequestFields,
+        _ rules: RequestFieldRules
+    ) throws(ScanFailure) -> Problem? {
+        let first = scanner.byteOffset
+        switch try scanner.kind() {
+        case .null:
+            try scanner.skipLiteral()
+            return nil
+        case .string:
+            let text = scanner.text(of: try scanner.string())
+            do throws(BatchProblem.Kind) {
+                try requestFields.set(column, text, rules, of: &record)
+                return nil
+            } catch {
+                return Problem(kind: error, byteOffset: first)
+            }
+        case let kind:
+            return Problem(kind: .wrongKind(column.description, found: kind, expected: .string), byteOffset: first)
         }
     }
 

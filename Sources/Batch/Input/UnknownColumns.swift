@@ -17,10 +17,8 @@ package struct UnknownColumns: Hashable, Sendable {
     private var matches: [(column: BatchColumn, name: String)] {
         var matches: [(column: BatchColumn, name: String)] = []
         for case let name? in self.names.map(\.name.text) {
-            let names = self.free.filter { column in !matches.contains { $0.column == column } }.map(\.description)
-            guard let nearest = NearestName.find(name, in: names),
-                let column = InputKind.batch.columns.first(where: { $0.description == nearest })
-            else { continue }
+            let free = self.free.filter { column in !matches.contains { $0.column == column } }
+            guard let column = BatchColumn.nearest(name, in: free) else { continue }
             matches.append((column, name))
         }
         return matches

@@ -14,6 +14,10 @@ package struct LineResult: Sendable {
     package var attempts: Int
     /// An explanation.
     package var reason: String?
+    /// The identifier of its request over HTTP/2.
+    package var apnsID: PushIdentifier?
+    /// The identifier that the service gave it, in the sandbox.
+    package var apnsUniqueID: PushIdentifier?
 
     package init(
         _ line: UInt64,
@@ -43,6 +47,8 @@ package struct LineResult: Sendable {
 /// | `timestamp`         | with status 410, when the device unregistered, as the service reported it   |
 /// | `attempts`          | how many times the notification was written                                 |
 /// | `possibleDuplicate` | `true`, or absent                                                           |
+/// | `apnsId`            | the `apns-id` of the request; absent over the binary protocol               |
+/// | `apnsUniqueId`      | the `apns-unique-id` of the answer; absent if it has none                   |
 /// | `reason`            | an explanation; absent if there is none                                     |
 @safe package struct BatchResultWriter: ~Copyable {
     private let memory: UnsafeMutableRawBufferPointer
@@ -51,8 +57,9 @@ package struct LineResult: Sendable {
     /// Where the line that was written last begins.
     private var lastStart = 0
 
-    /// The size limit of a line without its id and reason, in bytes: names, four numbers, a token of 100 bytes.
-    static let fixedByteCountMax = 512
+    /// The size limit of a line without its id and reason, in bytes: names, four numbers, a token of 100 bytes, and two
+    /// identifiers.
+    static let fixedByteCountMax = 640
 
     /// Creates a writer.
     package init(capacity: Int = 262_144) {
@@ -117,6 +124,8 @@ package struct LineResult: Sendable {
         }
         text.append(max(result.attempts, 0))
         if result.outcome.isDuplicate { text.append(",\"possibleDuplicate\":true") }
+        if let identifier = result.apnsID { Self.append(",\"apnsId\":\"", identifier, to: &text) }
+        if let identifier = result.apnsUniqueID { Self.append(",\"apnsUniqueId\":\"", identifier, to: &text) }
         self.end(&text, reason: hasReason ? result.reason : nil)
         return true
     }
@@ -143,6 +152,12 @@ package struct LineResult: Sendable {
         if id.count + reasonCount <= free { return unsafe (!id.isEmpty, reason != nil) }
         guard self.byteCount == 0 else { return nil }
         return unsafe id.count <= free ? (!id.isEmpty, false) : (false, false)
+    }
+
+    private static func append(_ key: StaticString, _ identifier: PushIdentifier, to text: inout JSONWriter) {
+        text.append(key)
+        unsafe identifier.withText { unsafe text.append($0) }
+        text.append(UInt8(ascii: "\""))
     }
 
     private func begin(lineNumber: Int) -> JSONWriter {

@@ -8,7 +8,7 @@ import Testing
 @Suite struct BatchCSVTests {
     static let token = String.token(0xC5)
 
-    static let valid = "valid columns: token, payload, expiry, priority, id"
+    static let valid = "valid columns: token, payload, expiry, priority, id, topic, pushType, collapseId, apnsId"
     static let latin1 = "if the file is Latin-1, convert it with: iconv -f LATIN1 -t UTF-8"
     static let quote =
         "misplaced or unbalanced double quote; a field with quotes is written \"{\"\"aps\"\":{}}\""
@@ -82,7 +82,8 @@ import Testing
                 + "--ignore-unknown-columns"
         ),
         (
-            "token,payload,id,expiry,priority,\(Self.many(14).replacing("\"", with: "").replacing(" ", with: ""))",
+            "token,payload,id,expiry,priority,topic,push-type,collapse-id,apns-id,"
+                + "\(Self.many(14).replacing("\"", with: "").replacing(" ", with: ""))",
             "line 1: unknown columns \(Self.many(12)), 2 more in the header; to skip them, add --ignore-unknown-columns"
         ),
         ("token,payload,{SECRET}", "line 1: unknown column number 3 in the header; \(Self.valid); \(Self.skip)"),
@@ -268,7 +269,8 @@ import Testing
             ),
             (
                 "token,alert,colour", nil, [],
-                "line 1: unknown column \"colour\" in the header; valid columns: token, expiry, priority, id, alert, "
+                "line 1: unknown column \"colour\" in the header; valid columns: token, expiry, priority, id, "
+                    + "topic, pushType, collapseId, apnsId, alert, "
                     + "badge, sound; \(Self.skip)"
             ),
             (

@@ -129,7 +129,7 @@ import Testing
         #expect(!problem.contains("SECRET"))
     }
 
-    static let valid = "valid keys: token, payload, expiry, priority, id"
+    static let valid = "valid keys: token, payload, expiry, priority, id, topic, pushType, collapseId, apnsId"
     static func odd(_ count: Int) -> String {
         "invalid device token: \(count) hexadecimal digits, expected an even number"
     }

@@ -103,7 +103,7 @@ import Testing
 
     @Test func `a line that does not fit in an empty writer omits its reason, then its id`() throws {
         var writer = BatchResultWriter(capacity: 1024)
-        let long = String(repeating: "1", count: 400)
+        let long = String(repeating: "1", count: 300)
         let bare = "{\"line\":1,\"token\":\"0aff\",\"outcome\":\"accepted\",\"attempts\":1}\n"
         #expect(try Self.append(&writer, id: long, reason: long))
         #expect(
@@ -118,7 +118,7 @@ import Testing
 
     @Test func `the longest line fits within the fixed limit`() throws {
         var writer = BatchResultWriter(capacity: 1024)
-        let id = String(repeating: "9", count: 1024 - 512 - 60)
+        let id = String(repeating: "9", count: 1024 - 640 - 60)
         let reason = String(repeating: "\u{1}", count: 10)
         #expect(
             try Self.append(
@@ -152,7 +152,7 @@ import Testing
         }
         let expected =
             #"{"line":2,"outcome":"invalid","attempts":0,"reason":"column 2: unknown key \"x\"; "#
-            + #"valid keys: token, payload, expiry, priority, id"}"# + "\n"
+            + #"valid keys: token, payload, expiry, priority, id, topic, pushType, collapseId, apnsId"}"# + "\n"
         #expect(String(decoding: writer.bytes, as: UTF8.self) == expected)
     }
 }

@@ -92,7 +92,8 @@ import Testing
         ),
         (
             ["token=push"], "push_token,payload,push\n",
-            "unknown column \"push_token\" in the header; valid columns: token, payload, expiry, priority, id; to skip "
+            "unknown column \"push_token\" in the header; valid columns: token, payload, expiry, priority, id, "
+                + "topic, pushType, collapseId, apnsId; to skip "
                 + "it, add --ignore-unknown-columns"
         ),
     ])
@@ -111,7 +112,8 @@ import Testing
             bad == [
                 "bad: line 1, column 2: \"token\" is unknown, because --column token names \"push\"; to skip it, add "
                     + "--ignore-unknown-columns",
-                "bad: line 2, column 76: unknown key \"deviceToken\"; valid keys: token, payload, expiry, priority, id",
+                "bad: line 2, column 76: unknown key \"deviceToken\"; valid keys: token, payload, expiry, priority, "
+                    + "id, topic, pushType, collapseId, apnsId",
             ]
         )
         #expect(
@@ -129,7 +131,8 @@ import Testing
         (["tokne=x"], "--column: unknown column \"tokne\"; did you mean \"token\"?"),
         (
             ["colour=x"],
-            "--column: unknown column \"colour\"; valid columns: token, payload, expiry, priority, id, alert, badge, "
+            "--column: unknown column \"colour\"; valid columns: token, payload, expiry, priority, id, "
+                + "topic, pushType, collapseId, apnsId, alert, badge, "
                 + "sound"
         ),
         (
