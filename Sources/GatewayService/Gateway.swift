@@ -403,7 +403,11 @@ package final class Gateway: Sendable {
             case .idle:
                 isServing = false
                 for spool in self.spools.values { spool.stop() }
-                for client in self.clients { client.finish() }
+                let spooled = Set(self.spoolStatuses.map(\.provider))
+                for (name, client) in self.namedClients {
+                    // What was not written to the service stays in the spool.
+                    if spooled.contains(name) { client.abandon() } else { client.finish() }
+                }
             case .clientEnded: clientCount -= 1
             case .givingUp:
                 for client in self.clients { client.abandon() }

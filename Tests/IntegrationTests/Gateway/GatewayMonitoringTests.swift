@@ -29,6 +29,17 @@ import Testing
         return try await upstream.run(folder) { port in
             let outcomes = "outcomes: {folder: outcomes, webhook: {url: \"http://127.0.0.1:9/\"}}"
             try folder.configure(upstreamPort: port, limits: "{shutdown: 10s}\n\(outcomes)")
+            let spooled = """
+
+                  - name: batch
+                    clients: {authority: ca.pem}
+                    environment: sandbox
+                    rejections: ignore
+                    spool: database/spool
+                    upstream:
+                      {certificate: upstream.pem, host: localhost, port: \(port), trust: upstream-ca.pem}
+                """
+            try folder.write("gateway.yaml", Array((folder.read("gateway.yaml") + spooled).utf8))
             let gateway = try await GatewayProgram(folder)
             for frames in [1...3, 4...6] as [ClosedRange<UInt32>] {
                 try await gateway.connect { provider in

@@ -132,6 +132,25 @@ import TokenStore
         }
     }
 
+    @Test func `a gateway that ends in an outage ends at once, and continues without doubts`() async throws {
+        let reply = NIOLockedValueBox<PushReply?>(Self.unavailable)
+        try await Self.withGateway(reply) { gateway, upstream, _ in
+            try await Self.store(try Self.frames(1...5), gateway)
+            try await upstream.wait(count: 1)
+            let ending = try await gateway.end()
+            #expect(ending.code == 0 && ending.seconds < 30, "\(ending)")
+            reply.withLockedValue { $0 = .accepted }
+            let next = try await GatewayProgram(gateway.folder)
+            let line = try await next.lines("spooled notifications are delivered")[0]
+            #expect(line.contains("apns.legacy.notifications.spooled\":\"5\""), "\(line)")
+            #expect(line.contains("apns.legacy.notifications.indoubt\":\"0\""), "\(line)")
+            try await upstream.wait(count: 5)
+            try await eventually("an empty spool") { try Self.spooledCount(gateway.folder) == 0 }
+            #expect(next.lines(["sent again, may arrive twice"]).isEmpty)
+            next.child.send(SIGKILL)
+        }
+    }
+
     @Test func `a spool that is removed from the configuration is not forgotten`() async throws {
         let reply = NIOLockedValueBox<PushReply?>(Self.unavailable)
         try await Self.withGateway(reply) { gateway, _, port in
