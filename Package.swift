@@ -318,7 +318,7 @@ let package = Package(
             name: "APNSProviderHTTP2Tests",
             dependencies: [
                 "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSSimulator",
-                "APNSTestKit",
+                "APNSTestKit", "APNSTransport",
                 "APNSWire", "ListenerFixtures", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "MetricsTestKit", package: "swift-metrics"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSTransport
+package import APNSTransport
 import APNSProvider
 public import APNSSession
 public import APNSWire
@@ -110,6 +110,9 @@ public struct HTTP2Configuration: Sendable {
     /// ``onConnectFailure`` was called for another connection; by default `nil`.
     public var onFirstAnswer: (@Sendable () -> Void)?
 
+    /// How the addresses of the service are found; by default, each client asks the system.
+    package var addresses: ServiceAddresses?
+
     /// Whether responses may be as long as a list of channels, instead of a reason.
     var keepsLongResponses = false
 
@@ -190,7 +193,8 @@ public struct HTTP2Configuration: Sendable {
                 proxy: self.proxy,
                 tls: tls,
                 connectTimeout: self.connectTimeout,
-                keepaliveDelay: Self.keepaliveDelay
+                keepaliveDelay: Self.keepaliveDelay,
+                addresses: self.addresses ?? ServiceAddresses()
             )
         } catch {
             throw .tls(error, TLSErrorNames(remote: RemoteRole.service.name(self.endpoint.address), tls))

@@ -7,6 +7,9 @@ import NIOPosix
 package import OpenSSLTLS
 
 /// Opens TCP connections to a service, through a proxy if one is configured, and sets up TLS.
+///
+/// If the host has several addresses, the connections are spread over them: see ``AddressOrder``. Behind a proxy, the
+/// proxy resolves the name.
 package struct ConnectionOpener: Sendable {
     private let endpoint: Endpoint
     private let role: RemoteRole
@@ -18,6 +21,7 @@ package struct ConnectionOpener: Sendable {
     private let keepaliveDelay: Duration?
     private let receiveBufferByteCount: Int?
     private let context: TLSContext
+    private let addresses: ServiceAddresses
 
     /// The channel becomes unwritable above the high mark and writable again below the low mark, in bytes.
     private static let waterMark = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: 131_072)
@@ -47,8 +51,10 @@ package struct ConnectionOpener: Sendable {
         tls: TLSConfiguration,
         connectTimeout: Duration,
         keepaliveDelay: Duration?,
-        receiveBufferByteCount: Int? = nil
+        receiveBufferByteCount: Int? = nil,
+        addresses: ServiceAddresses = ServiceAddresses()
     ) throws(TLSError) {
+        self.addresses = addresses
         self.endpoint = endpoint
         self.role = role
         self.names = TLSErrorNames(remote: role.name(endpoint), tls)
@@ -77,17 +83,22 @@ package struct ConnectionOpener: Sendable {
     ) -> EventLoopFuture<Void> {
         let target = self.proxy?.endpoint ?? self.endpoint
         let deadline = NIODeadline.now() + TimeAmount(self.connectTimeout)
+        let resolver = self.addresses.resolver(eventLoop)
         let bootstrap = self.bootstrap(eventLoop)
+            .resolver(resolver)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try adopt(channel) }
             }
         return bootstrap.connect(host: target.host, port: target.port)
             .flatMap { channel in
+                if let address = channel.remoteAddress { resolver.opened(address) }
                 let isOpen =
                     self.proxy?.open(channel, to: self.endpoint, deadline: deadline)
                     ?? channel.eventLoop.makeSucceededVoidFuture()
                 return isOpen.flatMapThrowing {
-                    try finish(channel, TLSHandler.client(self.context, serverName: self.serverName))
+                    let tls = try TLSHandler.client(self.context, serverName: self.serverName)
+                    try finish(channel, tls)
+                    self.observe(channel, tls)
                 }
                 .flatMapErrorThrowing { error in
                     channel.close(promise: nil)
@@ -97,6 +108,13 @@ package struct ConnectionOpener: Sendable {
             .flatMapErrorThrowing { error in
                 throw ConnectionFailure(error, connectingTo: target, self.proxy == nil ? self.role : .proxy) ?? error
             }
+    }
+
+    /// Records whether the service at the address of a connection completes a handshake.
+    private func observe(_ channel: any Channel, _ tls: TLSHandler) {
+        guard let address = channel.remoteAddress else { return }
+        let (addresses, bound) = (self.addresses, NIOLoopBound(tls, eventLoop: channel.eventLoop))
+        channel.closeFuture.whenComplete { _ in addresses.record(address, works: bound.value.negotiatedVersion != nil) }
     }
 
     private func bootstrap(_ eventLoop: any EventLoop) -> ClientBootstrap {
