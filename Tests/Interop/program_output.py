@@ -9,7 +9,7 @@ a line and exits with 1, or prints the number of validated lines.
 
 - Each line of standard error is a message (log-line); standard output only contains results, then the summary.
 - An object with a key that is not in the schema is an error.
-- Each property of a schema occurs in the output of at least one run.
+- Each property of a schema occurs in the output of at least one run; GatewayOutcomesTests check those of outcomes.
 """
 
 import json
@@ -370,6 +370,8 @@ def main():
     run("quickstart")
     run("quickstart", 73, extra={"TMPDIR": "/dev/null/x"})
     for key, schema in schemas.items():
+        if key == "outcome-line":
+            continue
         commands = {f"{key} {name.replace('-', ' ')}": part for name, part in schema.get("$defs", {}).items()}
         parts = commands or {key: schema}
         for path, part in parts.items():

@@ -107,8 +107,8 @@ struct OutcomeWebhook: Sendable {
                     batch = try await log.read(after: number, countMax: countMax)
                     machine.read(batch?.lastNumber, count: batch?.count ?? 0, lastNumber: lastNumber)
                 } catch {
-                    self.report(machine, "cannot read the outcomes: \(error)")
                     machine.readFailed(jitter: .random(in: 0...1))
+                    self.report(machine, "cannot read the outcomes: \(error)")
                 }
             case .send:
                 guard let batch else { return }

@@ -25,6 +25,14 @@ import Testing
     /// The status in the outcome of a token.
     private static func status(_ number: UInt32) -> Int? { number % 11 == 0 ? 410 : number % 7 == 0 ? 400 : nil }
 
+    /// The keys of docs/schemas, all of them and those that each line has.
+    private static let schema = Result {
+        let text = try DocumentedMetrics.text("schemas/outcome-line.schema.json")
+        let schema = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]
+        let properties = try #require(schema?["properties"] as? [String: Any])
+        return (properties: Set(properties.keys), required: Set(try #require(schema?["required"] as? [String])))
+    }
+
     /// A line of the files, or an element of a request.
     private struct Line: Hashable {
         var number: Int
@@ -36,6 +44,9 @@ import Testing
         var apnsID: String?
 
         init(_ fields: [String: Any]) throws {
+            let schema = try GatewayOutcomesTests.schema.get()
+            #expect(Set(fields.keys).isSubset(of: schema.properties), "\(fields.keys)")
+            #expect(Set(fields.keys).isSuperset(of: schema.required), "\(fields.keys)")
             self.number = try #require(fields["number"] as? Int)
             self.identifier = try #require(fields["identifier"] as? UInt32)
             self.outcome = try #require(fields["outcome"] as? String)
