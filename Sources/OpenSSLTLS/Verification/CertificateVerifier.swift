@@ -46,6 +46,9 @@ public final class CertificateVerifier: @unchecked Sendable {
         ERR_clear_error()
         guard let store = unsafe X509_STORE_new() else { throw .trustUnusable(detail: OpenSSLQueue.take().text) }
         unsafe self.store = store
+        // If an error is thrown, there is no deinit.
+        var isComplete = false
+        defer { if !isComplete { unsafe X509_STORE_free(store) } }
         let (certificates, damage) = unsafe IdentityReader.pemCertificates(authorities)
         defer { unsafe certificates.forEach { unsafe X509_free($0) } }
         if let damage { throw .trustUnusable(detail: damage) }
@@ -63,6 +66,7 @@ public final class CertificateVerifier: @unchecked Sendable {
         }
         unsafe X509_STORE_set_flags(store, UInt(flags))
         unsafe self.additionalLists = additionalRevocations.compactMap { unsafe PEMBlock.revocationList(in: $0) }
+        isComplete = true
     }
 
     deinit {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTestKit
+import CLinux
 import Testing
 
 @testable import OpenSSLTLS
@@ -20,6 +21,23 @@ import Testing
     private func problem(_ trust: [CertificateAuthority], _ lists: [UInt8]) throws -> TLSError? {
         try CertificateVerifier(authorities: trust.flatMap(\.certificatePEM), revocations: lists)
             .problem(of: self.client.identity.certificate, intermediates: [self.middle.certificate])
+    }
+
+    /// Found by fuzzing: a file that a running gateway reads at each reload.
+    @Test func `unusable files leave no memory allocated`() throws {
+        let authority = self.root.certificatePEM
+        let damaged = Array("no list".utf8)
+        func fail(_ count: Int) {
+            for _ in 0..<count {
+                #expect(throws: TLSError.self) { try CertificateVerifier(authorities: damaged) }
+                #expect(throws: TLSError.self) { try CertificateVerifier(authorities: authority, revocations: damaged) }
+            }
+        }
+        fail(100)
+        let before = mallinfo2().uordblks
+        fail(1000)
+        // 2000 stores have 2 MB.
+        #expect(Int(mallinfo2().uordblks) - Int(before) < 500_000)
     }
 
     /// Damages of the second list.
