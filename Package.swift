@@ -189,7 +189,7 @@ let package = Package(
         .testTarget(
             name: "OpenSSLTLSTests",
             dependencies: [
-                "APNSTestKit", "APNSCertificates", "FileSupport", "OpenSSLTLS", "TestSupport",
+                "APNSTestKit", "APNSCertificates", "CLinux", "FileSupport", "OpenSSLTLS", "TestSupport",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -700,4 +700,20 @@ let package = Package(
 // A sanitizer requires a separate build, so `Scripts/test --sanitize` only builds the tests of some targets.
 if let names = Context.environment["TEST_TARGETS"]?.split(separator: " ") {
     package.targets.removeAll { target in target.isTest && !names.contains { $0 == target.name } }
+}
+
+// libFuzzer requires a separate build of everything, see `Scripts/fuzz`.
+if Context.environment["FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "Fuzz",
+            dependencies: [
+                "APNSFeedback", "APNSJSON", "APNSPayload", "APNSProviderHTTP2", "APNSSession", "APNSWire", "Batch",
+                "GatewayService", "OpenSSLTLS", "SimulatorService", "TokenStore",
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            path: "Tests/Fuzz",
+            swiftSettings: settings
+        )
+    )
 }
