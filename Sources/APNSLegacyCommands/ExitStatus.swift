@@ -343,7 +343,7 @@ extension QueueError: CommandError {
         switch self {
         case .notSupported: .usage
         case .missing, .version, .present, .unknownBatch, .done, .damaged: .dataError
-        case .cancelled, .uncertain, .busy, .connectionLost: .tryAgain
+        case .cancelled, .uncertain, .busy, .connectionLost, .notHeard: .tryAgain
         case .notPermitted: .notPermitted
         }
     }

@@ -208,6 +208,28 @@ import Glibc
         _ = try self.result()
     }
 
+    /// Waits for a notification of a channel that this session listens to.
+    ///
+    /// Returns whether one came in time.
+    ///
+    /// - Throws: `PostgreSQLError` if the connection is lost.
+    package func awaitNotification(within duration: Duration) throws(PostgreSQLError) -> Bool {
+        let deadline = ContinuousClock.now + duration
+        while true {
+            guard unsafe PQconsumeInput(self.handle) == 1 else { throw self.connectionError }
+            var isNotified = false
+            while let notification = unsafe PQnotifies(self.handle) {
+                isNotified = true
+                unsafe PQfreemem(notification)
+            }
+            if isNotified { return true }
+            do { try self.wait(isWriting: false, until: deadline) } catch {
+                guard error.kind == .timeout else { throw error }
+                return false
+            }
+        }
+    }
+
     /// The most bytes of rows that libpq buffers at a time.
     private static let copyByteCountMax = 1 << 20
 

@@ -37,12 +37,16 @@ struct QueueOptions: ParsableArguments, Sendable {
 
     func validate() throws {
         #if PostgreSQL
-        guard ["postgresql://", "postgres://"].contains(where: self.database.lowercased().hasPrefix) else {
-            throw ValidationError("--database must be the address of a PostgreSQL database, postgresql://...")
-        }
+        try Self.check(self.database, of: "--database")
         #else
         throw ValidationError("\(QueueError.notSupported)")
         #endif
+    }
+
+    static func check(_ address: String, of option: String) throws {
+        guard ["postgresql://", "postgres://"].contains(where: address.lowercased().hasPrefix) else {
+            throw ValidationError("\(option) must be the address of a PostgreSQL database, postgresql://...")
+        }
     }
 }
 

@@ -86,7 +86,17 @@ struct QueueWorkOptions: ParsableArguments, Sendable {
     @Option(help: .value("duration", "After how long others take over from a worker that does not answer."))
     var lease = DurationArgument(seconds: 30)
 
+    @Option(
+        help: .value(
+            "address",
+            "Be told of new batches, by a session at this address of the database without a pooler. (default: ask each "
+                + "second)"
+        )
+    )
+    var listen: String?
+
     func validate() throws {
+        try self.listen.map { try QueueOptions.check($0, of: "--listen") }
         try TopicCheck.check(self.topic)
         guard (.seconds(1)...(.seconds(3600))).contains(self.lease.duration) else {
             throw ValidationError("--lease must be from 1s to 1h")
@@ -254,7 +264,8 @@ private struct QueueWorkRun {
                 limits,
                 rules: self.rules,
                 results: results,
-                host: Self.host
+                host: Self.host,
+                listener: self.command.work.listen.map { QueueListener($0) }
             ) { [console] in
                 let warning = Diagnostic(.warning, "\($0)")
                 console.emit(QueueDatabase.isTransient($0) ? warning.about("Retrying") : warning)

@@ -52,6 +52,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
     private let limits: QueueWorkerStateMachine.Limits
     private let results: QueueResults
     private let host: String
+    private let listener: QueueListener?
     /// Called with the first of several failures in a row, after which the worker tries again, and for each chunk that
     /// it leaves out.
     private let onTrouble: @Sendable (any Error) -> Void
@@ -76,6 +77,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
         rules: QueueRules,
         results: QueueResults,
         host: String,
+        listener: QueueListener? = nil,
         onTrouble: @escaping @Sendable (any Error) -> Void
     ) {
         self.database = database
@@ -84,6 +86,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
         self.rules = rules
         self.results = results
         self.host = host
+        self.listener = listener
         self.onTrouble = onTrouble
         self.shared = State(machine: QueueWorkerStateMachine(limits, rules: rules))
     }
@@ -209,6 +212,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
         self.withState { $0.abandon = { sending.cancel() } }
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
+                self.listener?.start { self.heard($0) }
                 DispatchQueue(label: "apns-legacy.queue").async { continuation.resume(with: Result { try self.run() }) }
             }
         } onCancel: {
@@ -225,6 +229,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
                 case .wait(let time): self.wait(until: time)
                 case .abandon: self.withState { $0.abandon }()
                 case .end(let ending):
+                    self.listener?.end()
                     try? self.database.remove(self.number)
                     try? self.database.finishBatches()
                     if let error = self.failure { throw error }
@@ -248,6 +253,18 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
                 }
             }
         }
+    }
+
+    private func heard(_ event: QueueListener.Event) {
+        self.withState { state in
+            switch event {
+            case .listening: state.machine.listens(true)
+            case .batchReady: state.machine.batchReady()
+            case .failed: state.machine.listens(false)
+            }
+        }
+        self.signal.signal()
+        if case .failed(let error) = event { self.onTrouble(error) }
     }
 
     private func wait(until time: Duration?) {

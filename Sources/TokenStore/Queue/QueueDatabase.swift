@@ -219,6 +219,8 @@ package final class QueueDatabase: @unchecked Sendable {
             throw QueueError.uncertain(batch: batch, detail: detail)
         }
         guard changedCount == 1 else { throw QueueError.cancelled(batch) }
+        // Not in the transaction above, and nothing depends on it: workers that do not hear of the batch find it.
+        _ = try? self.query("SELECT pg_notify('\(QueueListener.channel)', '')")
     }
 
     /// Cancels a batch: no worker claims its chunks any more.

@@ -24,6 +24,8 @@ package enum QueueError: Error, Hashable, Sendable {
     case connectionLost(database: String, detail: String)
     /// The user of the database has no permission.
     case notPermitted(database: String, detail: String)
+    /// The address to listen at delivers no notifications.
+    case notHeard(database: String)
     /// The connection was lost when the batch was to become ready.
     case uncertain(batch: Int64, detail: String)
 }
@@ -49,6 +51,9 @@ extension QueueError: CustomStringConvertible {
         case .notPermitted(let database, let detail):
             "database \(database): \(detail); the user that ran queue init owns the queue; grant others its schema "
                 + "apns_queue and all its tables"
+        case .notHeard(let database):
+            "database \(database) delivers no notifications, as behind a pooler in transaction mode; this worker polls "
+                + "instead; give --listen the address of the server itself"
         case .uncertain(let batch, let detail):
             "the connection was lost when batch \(batch) was complete (\(detail)); if queue status shows it as "
                 + "loading, cancel it, and load it again"

@@ -47,6 +47,8 @@ package struct QueueWorkerStateMachine: Sendable {
         package var lease = Duration.seconds(30)
         /// How long to wait before asking for chunks again if there are none, on average.
         package var pollInterval = Duration.seconds(1)
+        /// The same for a worker that is told of new batches; it has to ask for chunks of workers that died.
+        package var listeningPollInterval: Duration { max(self.lease, self.pollInterval) }
         /// How many notifications a worker holds at which it claims no more; a chunk is claimed whole.
         ///
         /// Over the binary protocol, what is held is verified together, and each verification costs a connection.
@@ -89,6 +91,9 @@ package struct QueueWorkerStateMachine: Sendable {
     /// When the statement was sent that began or extended the lease; `nil` before the first one.
     private var leasedAt: Duration?
     private var claimNotBefore = Duration.zero
+    private var isListening = false
+    /// Whether a batch became ready after the last step to claim chunks was begun.
+    private var isBatchReady = false
     private var retryNotBefore = Duration.zero
     private var failureCount = 0
     private var isStopping = false
@@ -141,12 +146,23 @@ package struct QueueWorkerStateMachine: Sendable {
     /// The jitter is a random number from 0 to 1.
     package mutating func claimedNothing(isEmpty: Bool, at now: Duration, jitter: Double) {
         self.failureCount = 0
-        self.pauseClaims(at: now, jitter: jitter)
+        // A worker that ends when the others are done is not told of that.
+        let isTold = self.isListening && !self.limits.endsWhenEmpty
+        let interval = isTold ? self.limits.listeningPollInterval : self.limits.pollInterval
+        if !self.isBatchReady { self.claimNotBefore = now + interval * (0.5 + jitter) }
         if self.limits.endsWhenEmpty, isEmpty, self.phases.isEmpty { self.isStopping = true }
     }
 
-    private mutating func pauseClaims(at now: Duration, jitter: Double) {
-        self.claimNotBefore = now + self.limits.pollInterval * (0.5 + jitter)
+    /// The worker is told of new batches from now on, or no longer; meanwhile, one may have become ready.
+    package mutating func listens(_ isListening: Bool) {
+        self.isListening = isListening
+        self.batchReady()
+    }
+
+    /// A batch became ready.
+    package mutating func batchReady() {
+        self.isBatchReady = true
+        self.claimNotBefore = .zero
     }
 
     /// The result of a commit that a chunk may be written: the worker owns it if a row changed, otherwise another one.
@@ -189,7 +205,7 @@ package struct QueueWorkerStateMachine: Sendable {
             return false
         }
         // Otherwise, the worker would claim at once what the service does not accept now.
-        if !isComplete { self.pauseClaims(at: now, jitter: jitter) }
+        if !isComplete { self.claimNotBefore = now + self.limits.pollInterval * (0.5 + jitter) }
         return true
     }
 
@@ -250,6 +266,7 @@ package struct QueueWorkerStateMachine: Sendable {
         if self.isStopping {
             if self.phases.isEmpty { return .wait(until: self.renewNotBefore) }
         } else if self.hasRoom, now >= self.claimNotBefore {
+            if now >= self.retryNotBefore { self.isBatchReady = false }
             return self.delayed(.claim(countMax: self.room(at: now)), now)
         }
         let mayClaim = !self.isStopping && self.hasRoom

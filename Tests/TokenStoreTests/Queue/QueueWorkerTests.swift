@@ -68,6 +68,40 @@ import TokenStore
         #expect(machine.next(at: .zero) == .wait(until: .milliseconds(750)))
     }
 
+    @Test func `a worker that is told of batches asks for none meanwhile, except for those of workers that died`() {
+        var limits = QueueWorkerStateMachine.Limits()
+        limits.aheadCountMax = 2
+        var machine = QueueWorkerStateMachine(limits)
+        machine.leased(sentAt: .zero)
+        machine.listens(true)
+        #expect(machine.next(at: .zero) == .claim(countMax: 2))
+        machine.claimedNothing(isEmpty: false, at: .zero, jitter: 0.5)
+        machine.leased(sentAt: .seconds(29))
+        #expect(machine.next(at: .seconds(29)) == .wait(until: .seconds(30)))
+        machine.batchReady()
+        #expect(machine.next(at: .seconds(29)) == .claim(countMax: 2))
+        // One becomes ready while the statement runs that does not find it.
+        machine.batchReady()
+        machine.claimedNothing(isEmpty: false, at: .seconds(29), jitter: 0.5)
+        #expect(machine.next(at: .seconds(29)) == .claim(countMax: 2))
+        machine.claimedNothing(isEmpty: false, at: .seconds(29), jitter: 0)
+        machine.listens(false)
+        #expect(machine.next(at: .seconds(29)) == .claim(countMax: 2))
+        machine.claimedNothing(isEmpty: false, at: .seconds(29), jitter: 0)
+        #expect(machine.next(at: .seconds(29)) == .wait(until: .milliseconds(29_500)))
+    }
+
+    @Test func `a worker that ends when the others are done asks each second, although it is told of batches`() {
+        var limits = QueueWorkerStateMachine.Limits()
+        limits.endsWhenEmpty = true
+        var machine = QueueWorkerStateMachine(limits)
+        machine.leased(sentAt: .zero)
+        machine.listens(true)
+        #expect(machine.next(at: .zero) == .claim(countMax: 2))
+        machine.claimedNothing(isEmpty: false, at: .zero, jitter: 0)
+        #expect(machine.next(at: .zero) == .wait(until: .milliseconds(500)))
+    }
+
     private func claim(_ numbers: Range<Int32>, _ machine: inout QueueWorkerStateMachine) {
         let keys = numbers.map { QueueChunkKey(batch: 1, number: $0) }
         for key in keys { machine.claimed(key, count: 10, isComplete: false) }
