@@ -8,8 +8,9 @@ import Testing
 
 @Suite struct ResponseClassifierTests {
     /// A request that was written once.
-    private static func push(isDuplicate: Bool = false) throws -> PendingPush {
-        var push = PendingPush(Submission(try PushFixture.request(), from: .caller { _ in }))
+    private static func push(isDuplicate: Bool = false, hasOwnTopic: Bool = false) throws -> PendingPush {
+        let request = try PushFixture.request()
+        var push = PendingPush(Submission(request, from: .caller { _ in }, hasOwnTopic: hasOwnTopic))
         push.retries.begin()
         if isDuplicate { _ = push.retries.resend(isUnknown: true, try Self.rules(tries: 1)) }
         return push
@@ -86,6 +87,23 @@ import Testing
                 #expect(outcome == .rejected(.http2(answer)) && classifier.failure == nil, "\(reason)")
             }
         }
+    }
+
+    @Test func `a topic that only one notification has is its own fault, unless many in a row are refused`() throws {
+        let classifier = ResponseClassifier(invalidTokenRunCountMax: 2)
+        let answer = PushRejection(status: 400, reason: .topicDisallowed)
+        func outcome() throws -> PendingPush.Decision {
+            var push = try Self.push(hasOwnTopic: true)
+            return try Self.receive(.http2(answer), classifier, &push, tries: 1)
+        }
+        for round in 0..<2 {
+            for _ in 0..<ResponseClassifier.refusedTopicRunCountMax {
+                #expect(try outcome() == .settle(.rejected(.http2(answer))) && classifier.failure == nil)
+            }
+            if round == 0 { classifier.accepted() }
+        }
+        #expect(try outcome() == .settle(.unsent(.serviceResponse(answer))))
+        #expect(classifier.failure?.kind == .senderRefused(answer))
     }
 
     @Test func `a batch and the advice decide by the same rule`() throws {

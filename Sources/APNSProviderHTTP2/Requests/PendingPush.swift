@@ -19,6 +19,8 @@ final class Submission: Sendable {
     let request: PushRequest
     let deadline: NIODeadline
     let origin: Origin
+    /// Whether it is for another topic than the rest of its batch.
+    let hasOwnTopic: Bool
     /// The receiver that may withdraw it; `nil` if none does.
     let receiver: (any SubmissionReceiver)?
     /// Its number in the queue, which is set before another thread can access it; 0 if it comes from a source.
@@ -28,11 +30,13 @@ final class Submission: Sendable {
         _ request: PushRequest,
         deadline: NIODeadline = .distantFuture,
         from origin: Origin,
+        hasOwnTopic: Bool = false,
         for receiver: (any SubmissionReceiver)? = nil
     ) {
         self.request = request
         self.deadline = deadline
         self.origin = origin
+        self.hasOwnTopic = hasOwnTopic
         self.receiver = receiver
     }
 }
@@ -90,6 +94,7 @@ struct PendingPush: Sendable {
                 responseClass,
                 identifier: self.submission.request.apnsID,
                 uniqueIdentifier: fields?.apnsUniqueID,
+                hasOwnTopic: self.submission.hasOwnTopic,
                 isOnlyTrouble: isOnlyTrouble
             )
             return .settle(isAtFault ? .rejected(rejection) : self.unprocessed(.serviceResponse(answer)))

@@ -335,7 +335,9 @@ struct RequestSource: Sendable {
                 observer.settled(.invalid(problem))
                 chunk.settle(index, notification.token, DeliveryReport(.invalid(problem)))
             } else {
-                pushes.append(PendingPush(Submission(request, from: .source(chunk, index: index))))
+                let hasOwnTopic = notification.topic.map { $0 != self.requests.topic } ?? false
+                let submission = Submission(request, from: .source(chunk, index: index), hasOwnTopic: hasOwnTopic)
+                pushes.append(PendingPush(submission))
             }
         }
         return (notifications.count, pushes, supply)

@@ -8,6 +8,8 @@ import NIOConcurrencyHelpers
 final class ResponseClassifier: Sendable {
     private struct State {
         var invalidTokenRunCount = 0
+        /// The number of notifications in a row of which the topic of their own was refused.
+        var refusedTopicRunCount = 0
         /// The number of notifications with an answer other than a problem of the service.
         var answeredCount: UInt64 = 0
         var failure: ProviderError?
@@ -33,6 +35,7 @@ final class ResponseClassifier: Sendable {
         self.state.withLockedValue { state in
             state.answeredCount += 1
             state.invalidTokenRunCount = 0
+            state.refusedTopicRunCount = 0
             state.isConnectionLost = false
         }
     }
@@ -49,18 +52,22 @@ final class ResponseClassifier: Sendable {
 
     /// Records the last answer to a notification.
     ///
+    /// A refused topic is a fault of the notification if it is its own, unless too many in a row are refused.
+    ///
     /// Returns whether the notification is at fault.
     func rejected(
         _ answer: PushRejection,
         _ responseClass: ResponseClass,
         identifier: PushIdentifier,
         uniqueIdentifier: PushIdentifier?,
+        hasOwnTopic: Bool = false,
         isOnlyTrouble: Bool
     ) -> Bool {
         switch responseClass {
         case _ where responseClass.isNotificationAtFault:
             self.countRejection(Rejection.http2(answer).tokenFault(now: .max))
             return true
+        case .misconfigured where hasOwnTopic && self.countRefusedTopic() <= Self.refusedTopicRunCountMax: return true
         case .misconfigured, .credentialFault:
             self.fail(.senderRefused(answer, identifier, uniqueIdentifier))
         case .transient(let reason) where reason != .throttled && isOnlyTrouble:
@@ -68,6 +75,17 @@ final class ResponseClassifier: Sendable {
         default: break
         }
         return false
+    }
+
+    /// So many notifications in a row whose own topics are refused do not end a batch.
+    static let refusedTopicRunCountMax = 50
+
+    private func countRefusedTopic() -> Int {
+        self.state.withLockedValue { state in
+            state.answeredCount += 1
+            state.refusedTopicRunCount += 1
+            return state.refusedTopicRunCount
+        }
     }
 
     private func countRejection(_ fault: TokenFault?) {

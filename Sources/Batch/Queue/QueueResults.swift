@@ -34,13 +34,14 @@ package final class QueueResults: @unchecked Sendable {
             guard self.file != nil, outcome.isException || !self.isOnlyExceptions,
                 let token = try? DeviceToken(bytes: chunk.contents.token(index))
             else { continue }
-            let result = LineResult(
+            var result = LineResult(
                 chunk.contents[index].line,
                 line,
                 timestamp: outcome.timestamp,
                 attempts: outcome.attempts,
                 reason: outcome.reason
             )
+            (result.apnsID, result.apnsUniqueID) = (outcome.apnsID, outcome.apnsUniqueID)
             try unsafe chunk.contents.id(index).withUnsafeBytes { id in
                 if unsafe !self.writer.append(result, id: id, token: token) {
                     try self.flush()

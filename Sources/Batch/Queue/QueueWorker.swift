@@ -159,7 +159,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
 
     package func settle(_ settled: borrowing SettledNotifications) {
         let report = settled.report
-        let outcome = QueueOutcome(
+        var outcome = QueueOutcome(
             report.outcome.kind,
             status: report.outcome.rejectionStatusCode,
             timestamp: report.outcome.timestampNumber,
@@ -167,6 +167,7 @@ package final class QueueWorker: NotificationSource, @unchecked Sendable {
             attempts: report.attempts,
             reason: report.outcome.reasonText
         )
+        if report.attempts > 0 { (outcome.apnsID, outcome.apnsUniqueID) = (report.apnsID, report.apnsUniqueID) }
         self.lock.lock()
         defer { self.lock.unlock() }
         settled.forEachTagRange { tags in

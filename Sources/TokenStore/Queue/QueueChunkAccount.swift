@@ -43,6 +43,10 @@ package struct QueueOutcome: Hashable, Sendable {
     package var attempts: Int
     /// An explanation.
     package var reason: String?
+    /// The identifier of its request over HTTP/2.
+    package var apnsID: PushIdentifier?
+    /// The identifier that the service gave it, in the sandbox.
+    package var apnsUniqueID: PushIdentifier?
 
     package init(
         _ kind: DeliveryOutcome.Kind,

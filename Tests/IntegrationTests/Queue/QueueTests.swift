@@ -35,6 +35,8 @@ import Testing
             #expect(results.map(\.line).sorted() == Array(1...200) + Array(202...251))
             #expect(results.filter { $0.outcome != "accepted" }.map(\.line) == [100])
             #expect(self.scene.read("results.jsonl").contains(#""line":251,"id":"n250""#))
+            let identifiers = self.scene.read("results.jsonl").matches(of: /"apnsId":"([0-9A-Fa-f-]{36})"/).map(\.1)
+            #expect(Set(identifiers).count == 250)
             #expect(try await queue.exceptions().map(\.line) == [100])
             let metrics = self.scene.path("queue.prom")
             let done = try await queue.run("status", ["--metrics-file", metrics])
