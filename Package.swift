@@ -257,7 +257,8 @@ let package = Package(
         .testTarget(
             name: "APNSFeedbackTests",
             dependencies: [
-                "APNSFeedback", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire",
+                "APNSFeedback", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSTransport",
+                "APNSWire",
                 "ListenerFixtures", "OpenSSLTLS", "TestSupport", "TokenStore",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -286,7 +287,8 @@ let package = Package(
         .testTarget(
             name: "APNSProviderTests",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "ListenerFixtures",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire",
+                "ListenerFixtures",
                 "OpenSSLTLS",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSSession
+package import APNSTransport
 public import APNSWire
 public import OpenSSLTLS
 
@@ -11,6 +12,9 @@ public struct BinaryConfiguration: Sendable {
 
     /// The name that the gateway's certificate must contain; `nil` for the endpoint's host.
     package var serverName: String?
+
+    /// How the addresses of the gateway are found; by default, each client asks the system.
+    package var addresses: ServiceAddresses?
 
     /// Identity, trust and TLS versions; make it with `TLSConfiguration.client(...)`.
     public var tls: TLSConfiguration

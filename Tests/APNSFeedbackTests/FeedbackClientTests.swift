@@ -3,6 +3,7 @@
 import APNSSimulator
 import APNSServer
 import APNSTestKit
+import APNSTransport
 import APNSWire
 import Foundation
 import NIOCore
@@ -35,6 +36,18 @@ import TokenStore
         #expect(store.count == 0 && self.folder.files.isEmpty)
         let again = try await self.folder.drain(store)
         #expect(again.failure == nil && again.tupleCount == 0 && again.ending?.reason == .closed)
+    }
+
+    @Test func `an address of the service that refuses connections is left out`() async throws {
+        let store = MemoryStore(try Fixture.tuples(10))
+        let outcome = try await self.folder.drain(store) { configuration in
+            let ports = [1, configuration.endpoint.port]
+            configuration.addresses = ServiceAddresses(
+                lookup: { _, _ in try ports.map { try SocketAddress(ipAddress: "127.0.0.1", port: $0) } },
+                start: 0
+            )
+        }
+        #expect(outcome.failure == nil && outcome.tupleCount == 10 && store.count == 0)
     }
 
     @Test func `a future timestamp is clamped to now, and counted`() async throws {

@@ -269,7 +269,8 @@ public struct FeedbackClient: Sendable {
             tls: self.configuration.tls,
             connectTimeout: self.configuration.connectTimeout,
             keepaliveDelay: nil,
-            receiveBufferByteCount: Self.receiveBufferByteCount
+            receiveBufferByteCount: Self.receiveBufferByteCount,
+            addresses: self.configuration.addresses ?? ServiceAddresses()
         )
         let eventLoop = self.group.next()
         let (configuration, pool) = (self.configuration, self.pool)

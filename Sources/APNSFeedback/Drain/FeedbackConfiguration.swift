@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import APNSTransport
 public import APNSWire
 public import OpenSSLTLS
 
@@ -16,6 +17,9 @@ public struct FeedbackConfiguration: Sendable {
 
     /// The proxy; `nil` by default.
     public var proxy: Proxy?
+
+    /// How the addresses of the service are found; by default, each drain asks the system.
+    package var addresses: ServiceAddresses?
 
     /// The time without a byte after which the list is complete, for services that keep the connection open; 5 s by
     /// default, `nil` to wait for the service to close it.

@@ -29,7 +29,8 @@ struct BinaryTransport: ProviderTransport {
                 proxy: configuration.proxy,
                 tls: configuration.tls,
                 connectTimeout: configuration.connectTimeout,
-                keepaliveDelay: configuration.keepaliveDelay
+                keepaliveDelay: configuration.keepaliveDelay,
+                addresses: configuration.addresses ?? ServiceAddresses()
             )
         } catch {
             throw .tls(error, TLSErrorNames(remote: RemoteRole.gateway.name(configuration.endpoint), configuration.tls))
