@@ -121,8 +121,11 @@ package final class DeliveryObserver: Sendable {
         if count > 0 { queue.increment(by: Double(count)) } else { queue.decrement(by: Double(-count)) }
     }
 
+    /// Whether a metrics system measures the time to outcomes.
+    package var measuresTime: Bool { !self.durations.isEmpty }
+
     /// The current time, if a metrics system measures the time to outcomes; otherwise `nil`.
-    package var startTime: NIODeadline? { self.durations.isEmpty ? nil : .now() }
+    package var startTime: NIODeadline? { self.measuresTime ? .now() : nil }
 
     /// Records the time from sending to an outcome.
     package func recordLatency(_ outcome: DeliveryOutcome, since start: NIODeadline?) {

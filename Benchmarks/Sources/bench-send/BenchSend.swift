@@ -114,7 +114,8 @@ struct BenchSend: AsyncParsableCommand {
     private func sendAndWait(_ configuration: BinaryConfiguration) async throws -> UInt64 {
         var configuration = configuration
         configuration.limits.life = .service
-        configuration.limits.verificationDelay = .milliseconds(5)
+        configuration.limits.verificationDelay = .milliseconds(1)
+        configuration.limits.checkpointIntervalMin = .milliseconds(1)
         configuration.limits.verificationIntervalMin = .zero
         let notification = try CountingSource.notification()
         let (count, inFlight) = (self.count, UInt64(self.inFlight))

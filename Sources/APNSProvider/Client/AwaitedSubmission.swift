@@ -59,8 +59,9 @@ extension AwaitedSubmission {
     private func reportIfRoom() async -> DeliveryReport? {
         let receiver = AwaitedOutcome()
         return await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                receiver.begin(continuation)
+            // A checked one costs an allocation for each notification; the receiver resumes it once.
+            await unsafe withUnsafeContinuation { continuation in
+                unsafe receiver.begin(continuation)
                 switch self.submit(receiver) {
                 case .submitted(let number):
                     if receiver.isCancelled(afterSubmitting: number) { self.withdraw(receiver, number) }
@@ -83,9 +84,9 @@ extension AwaitedSubmission {
 
 /// A task that waits for the outcome of one notification, until it has it or is cancelled.
 private final class AwaitedOutcome: SubmissionReceiver {
-    private struct State {
+    @safe private struct State {
         /// `nil` before the wait begins and after it has ended.
-        var continuation: CheckedContinuation<DeliveryReport?, Never>?
+        var continuation: UnsafeContinuation<DeliveryReport?, Never>?
         /// `nil` until the notification is submitted.
         var number: UInt64?
         var isCancelled = false
@@ -93,13 +94,13 @@ private final class AwaitedOutcome: SubmissionReceiver {
 
     private let state = Mutex(State())
 
-    func begin(_ continuation: CheckedContinuation<DeliveryReport?, Never>) {
-        self.state.withLock { $0.continuation = continuation }
+    func begin(_ continuation: UnsafeContinuation<DeliveryReport?, Never>) {
+        self.state.withLock { unsafe $0.continuation = continuation }
     }
 
     /// Ends the wait; has no effect if it has ended.
     func end(_ report: DeliveryReport?) {
-        self.state.withLock { $0.continuation.take() }?.resume(returning: report)
+        unsafe self.state.withLock { unsafe $0.continuation.take() }?.resume(returning: report)
     }
 
     func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) { self.end(report) }

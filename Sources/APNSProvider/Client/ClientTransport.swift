@@ -78,5 +78,5 @@ extension ClientTransport {
 
     /// Whether a metrics system measures the time to outcomes.
     @usableFromInline
-    package var measuresTime: Bool { self.observer.startTime != nil }
+    package var measuresTime: Bool { self.observer.measuresTime }
 }

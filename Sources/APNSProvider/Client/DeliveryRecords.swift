@@ -188,6 +188,7 @@ final class RecordsFeed<ID: Sendable>: Sendable {
 final class ReadingEnd: Sendable {
     /// Not under the lock, since it is read for each notification.
     private let hasFinished = Atomic(false)
+    private let isTaskCancelled = Atomic(false)
     private let hasLoop = Atomic(false)
     private let waiter = NIOLockedValueBox<CheckedContinuation<Void, Never>?>(nil)
 
@@ -196,6 +197,13 @@ final class ReadingEnd: Sendable {
 
     /// Whether the reading is to end.
     @usableFromInline var isFinished: Bool { self.hasFinished.load(ordering: .acquiring) }
+
+    /// Whether the reading is to end, or its task is cancelled.
+    @usableFromInline var isStopped: Bool { self.isFinished || self.isTaskCancelled.load(ordering: .acquiring) }
+
+    /// Records that the task that reads is cancelled; asking the task for each notification takes longer.
+    @usableFromInline
+    func cancel() { self.isTaskCancelled.store(true, ordering: .releasing) }
 
     /// Begins the only loop over the records.
     ///
@@ -405,11 +413,18 @@ final class OpenBatch<ID: Sendable>: Sendable {
     @inlinable
     func submitAll<Rows: AsyncSequence & Sendable>(_ rows: Rows) async -> Ending
     where Rows.Element == (id: ID, notification: PushNotification) {
+        await withTaskCancellationHandler { await self.submitEach(rows) } onCancel: { self.readingEnd.cancel() }
+    }
+
+    @inlinable
+    func submitEach<Rows: AsyncSequence & Sendable>(_ rows: Rows) async -> Ending
+    where Rows.Element == (id: ID, notification: PushNotification) {
         // Whoever reads the records keeps this. A weak reference to the receiver instead would make each retain of it
         // slower, and there are some for each notification.
         let receiver = RecordsReceiver { [weak self] in self?.settle($0, $1) }
         self.state.withLockedValue { $0.receiver = receiver }
         guard !self.readingEnd.isFinished else { return .rows(.success(()), isCancelled: true) }
+        var lastValid = ByteBuffer()
         do {
             for try await row in rows {
                 // What was read is sent, even if the records are no longer read.
@@ -424,10 +439,10 @@ final class OpenBatch<ID: Sendable>: Sendable {
                     key = self.append(row.id, apnsID, isWaiting: true)
                 }
                 guard let key else { break }
-                if !self.submit(row.notification, receiver, key) {
+                if !self.submit(row.notification, receiver, key, after: &lastValid) {
                     try await self.submitLater(row.notification, receiver, key)
                 }
-                if Task.isCancelled || self.readingEnd.isFinished { break }
+                if self.readingEnd.isStopped { break }
             }
             // The last one may have been submitted after everything else was withdrawn, and has its record.
             if self.state.withLockedValue(\.isAbandoned) {
@@ -478,8 +493,13 @@ final class OpenBatch<ID: Sendable>: Sendable {
     ///
     /// Returns whether it was submitted.
     @inlinable
-    func submit(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) -> Bool {
-        guard case nil = self.check?.outcome(of: notification),
+    func submit(
+        _ notification: borrowing PushNotification,
+        _ receiver: RecordsReceiver,
+        _ key: UInt64,
+        after lastValid: inout ByteBuffer
+    ) -> Bool {
+        guard case nil = self.check?.outcome(of: notification, after: &lastValid),
             case .submitted = self.transport.submit(notification, receiver, key: key)
         else { return false }
         return true

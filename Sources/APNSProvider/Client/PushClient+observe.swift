@@ -9,6 +9,20 @@ import Tracing
 #endif
 
 extension PushClient {
+    /// Whether there is a tracer, a metrics system that measures times, or a logger of the task that wants to know of
+    /// single notifications.
+    ///
+    /// Asked for each notification, and quick if there is none.
+    var isObserved: Bool {
+        #if Tracing
+        guard InstrumentationSystem.instrument is NoOpInstrument else { return true }
+        #endif
+        guard !self.transport.measuresTime else { return true }
+        let logger = Logger.current
+        // Without a logger of the task, this one has no label.
+        return logger.logLevel <= .debug && !logger.label.isEmpty
+    }
+
     /// Sends a notification, in a span if there is a tracer, measures the time, and logs the outcome with the logger of
     /// the caller's task.
     func observing(

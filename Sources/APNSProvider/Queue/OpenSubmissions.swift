@@ -19,6 +19,16 @@ struct OpenSubmissions: Sendable {
         let firstKey: UInt64
         let receiver: any SubmissionReceiver
         var openCount: Int
+
+        /// Adds the next notification; returns whether it belongs to these.
+        mutating func append(_ number: UInt64, _ receiver: any SubmissionReceiver, _ key: UInt64) -> Bool {
+            guard self.openCount > 0, self.receiver === receiver, self.numbers.upperBound == number,
+                self.firstKey + UInt64(self.numbers.count) == key
+            else { return false }
+            self.numbers = self.numbers.lowerBound..<(number + 1)
+            self.openCount += 1
+            return true
+        }
     }
 
     private var runs = Deque<Run>()
@@ -34,14 +44,9 @@ struct OpenSubmissions: Sendable {
 
     /// Records the receiver of a notification.
     mutating func append(_ number: UInt64, _ receiver: any SubmissionReceiver, key: UInt64) {
-        if let last = self.runs.last, last.openCount > 0, last.receiver === receiver,
-            last.numbers.upperBound == number, last.firstKey + UInt64(last.numbers.count) == key
-        {
-            self.runs[self.runs.count - 1].numbers = last.numbers.lowerBound..<(number + 1)
-            self.runs[self.runs.count - 1].openCount += 1
-        } else {
-            self.runs.append(Run(numbers: number..<(number + 1), firstKey: key, receiver: receiver, openCount: 1))
-        }
+        // In place, since a copy would count the references of the receiver.
+        if !self.runs.isEmpty, self.runs[self.runs.count - 1].append(number, receiver, key) { return }
+        self.runs.append(Run(numbers: number..<(number + 1), firstKey: key, receiver: receiver, openCount: 1))
     }
 
     /// Removes settled notifications; each may be passed only once.

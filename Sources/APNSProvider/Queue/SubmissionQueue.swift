@@ -61,27 +61,12 @@ final class SubmissionQueue: NotificationSource {
         if let problem = notification.payload.lengthProblem(limit: limit) {
             return self.settleLocally(.invalid(problem), receiver, key)
         }
-        var isSuppressed = false
-        var startsClock = false
-        var endsRest = false
-        let receipt = self.queue.enqueue { blocks, number in
-            if blocks.rejected.isSuppressed(notification.token) {
-                isSuppressed = true
-                return false
-            }
-            guard blocks.append(notification, command: self.configuration.command, number: number) else { return false }
-            blocks.submissions.append(number, receiver, key: key)
-            if blocks.clockMarks == nil, self.configuration.queueTimeout != nil {
-                blocks.clockMarks = []
-                startsClock = true
-            }
-            endsRest = blocks.isResting && blocks.hasFullBlock
-            return true
-        }
-        if case .submitted = receipt { self.observer.queued(1) }
-        if startsClock { self.scheduleExpiry() }
-        if endsRest { self.endRest() }
-        return isSuppressed ? self.settleLocally(.suppressed, receiver, key) : receipt
+        let result = self.queue.enqueue(notification, receiver, key, self.configuration)
+        result.wake?()
+        if case .submitted = result.receipt { self.observer.queued(1) }
+        if result.startsClock { self.scheduleExpiry() }
+        if result.endsRest { self.endRest() }
+        return result.isSuppressed ? self.settleLocally(.suppressed, receiver, key) : result.receipt
     }
 
     /// Settles a notification that is not sent.
@@ -260,7 +245,55 @@ final class SubmissionQueue: NotificationSource {
     }
 }
 
+/// What came of adding a notification to a queue.
+private struct Enqueueing {
+    var receipt: SubmissionReceipt
+    var wake: QueueStateMachine.Callback?
+    var isSuppressed = false
+    /// Whether deadlines are to be checked from now on.
+    var startsClock = false
+    /// Whether there is enough to write at once.
+    var endsRest = false
+}
+
+extension NotificationQueue.State where Storage == FrameBlocks {
+    /// Adds a notification, if there is room.
+    fileprivate mutating func enqueue(
+        _ notification: borrowing PushNotification,
+        _ receiver: any SubmissionReceiver,
+        _ key: UInt64,
+        _ configuration: borrowing BinaryConfiguration
+    ) -> Enqueueing {
+        guard self.machine.mayEnqueue else { return Enqueueing(receipt: self.machine.refusal) }
+        guard !self.storage.rejected.isSuppressed(notification.token) else {
+            return Enqueueing(receipt: .full, isSuppressed: true)
+        }
+        let number = self.machine.nextNumber
+        guard self.storage.append(notification, command: configuration.command, number: number) else {
+            return Enqueueing(receipt: .full)
+        }
+        self.storage.submissions.append(number, receiver, key: key)
+        let startsClock = configuration.queueTimeout != nil && self.storage.clockMarks == nil
+        if startsClock { self.storage.clockMarks = [] }
+        let endsRest = self.storage.isResting && self.storage.hasFullBlock
+        let wake = self.machine.enqueue().wake
+        return Enqueueing(receipt: .submitted(number), wake: wake, startsClock: startsClock, endsRest: endsRest)
+    }
+}
+
 extension NotificationQueue where Storage == FrameBlocks {
+    /// Adds a notification, if there is room; without a closure, which would copy it.
+    fileprivate func enqueue(
+        _ notification: borrowing PushNotification,
+        _ receiver: any SubmissionReceiver,
+        _ key: UInt64,
+        _ configuration: borrowing BinaryConfiguration
+    ) -> Enqueueing {
+        self.lock.lock()
+        defer { self.lock.unlock() }
+        return self.state.enqueue(notification, receiver, key, configuration)
+    }
+
     /// Returns a block: for reuse, or to be written next.
     fileprivate func recycle(_ block: consuming FrameBlock) {
         self.lock.lock()
