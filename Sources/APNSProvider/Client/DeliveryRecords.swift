@@ -413,7 +413,11 @@ final class OpenBatch<ID: Sendable>: Sendable {
     @inlinable
     func submitAll<Rows: AsyncSequence & Sendable>(_ rows: Rows) async -> Ending
     where Rows.Element == (id: ID, notification: PushNotification) {
-        await withTaskCancellationHandler { await self.submitEach(rows) } onCancel: { self.readingEnd.cancel() }
+        await withTaskCancellationHandler {
+            await self.submitEach(rows)
+        } onCancel: {
+            self.readingEnd.cancel()
+        }
     }
 
     @inlinable
