@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Glibc
+
 /// A pull scanner for JSON in memory: it validates every byte that it skips, and neither builds a value nor allocates.
 ///
 /// The caller requests the token that it expects next. Nesting does not recurse: ``skipValue(enclosedBy:)`` stores one
@@ -43,6 +45,21 @@ package struct JSONScanner {
     @inlinable
     package func bytes(of string: JSONString) -> UnsafeRawBufferPointer {
         unsafe UnsafeRawBufferPointer(start: self.start + string.byteOffset, count: string.byteCount)
+    }
+
+    /// Skips these bytes, which are a whole value, if they are next.
+    ///
+    /// Returns whether they are.
+    package mutating func skip(_ bytes: borrowing [UInt8]) -> Bool {
+        let count = bytes.count
+        guard count > 0, unsafe self.end - self.position >= count else { return false }
+        let position = unsafe self.position
+        let isNext = unsafe bytes.withUnsafeBytes { bytes in
+            unsafe bytes.baseAddress.map { unsafe memcmp($0, position, count) == 0 } ?? false
+        }
+        guard isNext else { return false }
+        self.advance(by: count)
+        return true
     }
 
     @inlinable @inline(__always)

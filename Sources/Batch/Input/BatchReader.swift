@@ -34,6 +34,7 @@ package import APNSWire
     ///
     /// Not in the record, which is moved without counting references.
     package private(set) var requestFields = RequestFields()
+    private var lastPayload = CheckedPayload()
 
     /// The fields of the last line about a dead token.
     private(set) var texts: [BatchColumn: String] = [:]
@@ -235,7 +236,7 @@ package import APNSWire
         record.begin(lineNumber: self.lines.lineNumber)
         var fields = unsafe JSONLineFields(line: line, now: self.options.now, rules: self.rules)
         do throws(ScanFailure) {
-            if let fault = try fields.scan(into: &record, &self.requestFields, self.options) {
+            if let fault = try fields.scan(into: &record, &self.requestFields, self.options, after: &self.lastPayload) {
                 return unsafe self.bad(fault.kind, at: fault.byteOffset, in: line)
             }
         } catch {

@@ -7,6 +7,27 @@ import Testing
 @Suite struct BatchJSONLinesTests {
     static let token = String.token(0xA1)
 
+    @Test func `a payload is checked in the same way whatever the payload of the line before`() throws {
+        let payloads = [
+            "{}", "{ }", "{}x", "{}}", "{},", "{},\"id\":1", "{},\"payload\":{}", "{\"aps\":{}}", "{\"aps\":{} }",
+            "{\"aps\":{}}x", "{\"aps\":{},\"a\":1}", "{\"aps\":{},\"a\":12}", "{\"aps\":{}", "{\"aps\":[]}", "[]",
+            "\"{}\"", "",
+            "{\"aps\":{\"alert\":\"\(String(repeating: "x", count: 40))\"}}",
+        ]
+        func line(_ payload: String) -> String { "{\"token\":\"\(BatchReaderTests.one)\",\"payload\":\(payload)}\n" }
+        for minifies in [false, true] {
+            var options = smallOptions()
+            options.minifiesPayload = minifies
+            for payload in payloads {
+                let alone = try read("\n" + line(payload), format: .jsonLines, options: options)
+                for before in payloads {
+                    let both = try read(line(before) + line(payload), format: .jsonLines, options: options)
+                    #expect(both.last?.description == alone.last?.description, "\(payload) after \(before)")
+                }
+            }
+        }
+    }
+
     @Test func `a line with all keys becomes a record`() throws {
         let line = """
             {"token":"\(Self.token)","payload":{"aps":{"alert":"é"}},"expiry":1735689600,"priority":5,"id":{"a":[1, 2]}}
