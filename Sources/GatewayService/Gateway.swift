@@ -299,6 +299,8 @@ package final class Gateway: Sendable {
             await spool.flush()
         }
         await self.outcomes?.flush()
+        // What has its outcome on the disk now leaves its spool.
+        for spool in self.spools.values { await spool.flush() }
         await self.shared?.flush()
         await self.store.flush()
         if let failure { throw failure }

@@ -16,17 +16,17 @@ final class Bridge: Sendable {
     let state: NIOLockedValueBox<BridgeState>
     let clock: BridgeClock
     private let rules: BridgeRules
-    private let recorder: any FeedbackRecorder
+    let recorder: any FeedbackRecorder
     private let resends: any ResendStore
     /// The same, if other gateways share it.
     private let shared: (any SharedGatewayStore)?
     /// Records outcomes for readers outside of the gateway; `nil` if there are none.
-    private let outcomes: (any OutcomeRecorder)?
+    let outcomes: (any OutcomeRecorder)?
     /// The deliveries that wait for a retry; only those of which the outcome is recorded.
     private let waiting = NIOLockedValueBox<[DeliveryNumber: Delivery]>([:])
-    private let observer: BridgeObserver
+    let observer: BridgeObserver
     private let group: any EventLoopGroup
-    private let logger: Logger
+    let logger: Logger
 
     /// The sender of a connection's notifications.
     final class Sender: Sendable {
@@ -78,17 +78,7 @@ final class Bridge: Sendable {
         var logger = logger
         logger[metadataKey: LogKey.provider] = "\(configuration.name)"
         self.logger = logger
-        configuration.spool?.deliver(
-            to: NotificationSpool.Destination(
-                configuration: configuration,
-                recorder: recorder,
-                outcomes: outcomes,
-                observer: self.observer,
-                group: group,
-                clock: clock,
-                logger: logger
-            )
-        )
+        configuration.spool?.deliver(to: self)
     }
 
     // MARK: Notifications
@@ -173,7 +163,8 @@ final class Bridge: Sendable {
     ) {
         let notification = SpooledNotification(
             token: content.token,
-            payload: Array(content.payload.readableBytesView),
+            // A copy: a slice would keep the memory of a whole read.
+            payload: ByteBuffer(bytes: content.payload.readableBytesView),
             expiry: content.expiry,
             priority: content.priority,
             identifier: identifier,
@@ -181,22 +172,28 @@ final class Bridge: Sendable {
             apnsID: PushIdentifier(),
             arrivedAt: Int64(self.clock.date())
         )
-        spool.append(notification) {
-            let (action, after) = self.state.withLockedValue { state in
-                let action = state.end(
-                    number,
-                    from: origin,
+        spool.append(notification, SpoolReceipt(number: number, origin: origin, sender: sender))
+    }
+
+    /// Settles notifications that are on the disk now.
+    func stored(_ receipts: [SpoolReceipt]) {
+        let (actions, after) = self.state.withLockedValue { state in
+            let actions = receipts.map { receipt in
+                state.end(
+                    receipt.number,
+                    from: receipt.origin,
                     .accepted,
                     .accepted,
-                    of: sender.cooldownKey,
+                    of: receipt.sender.cooldownKey,
                     now: .zero,
                     jitter: 0,
                     isReported: false
                 )
-                return (action, Self.after(&state))
             }
-            self.carryOut(action, .accepted, after)
+            return (actions, Self.after(&state))
         }
+        for action in actions { self.carryOut(action, .accepted, (after.inFlightCount, [])) }
+        for waiter in after.waiters { waiter() }
     }
 
     /// Handles a resend of a notification that was already delivered.
@@ -825,7 +822,7 @@ package enum DeliveryCause: String, CaseIterable, Sendable {
     case budgetSpent = "budget-spent"
     /// Dropped from a spool, because its expiry or the longest age had passed.
     case expired
-    /// Dropped from a spool, because its row does not match its checksum.
+    /// Dropped from a spool, because what was read does not match its checksum.
     case damaged
     /// Rejected without an error response, as configured.
     case ignored

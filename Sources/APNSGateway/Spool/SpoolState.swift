@@ -6,6 +6,13 @@ import APNSWire
 import DequeModule
 import NIOCore
 
+/// What to settle when a notification is on the disk.
+struct SpoolReceipt: Sendable {
+    var number: DeliveryNumber
+    var origin: DeliveryOrigin
+    var sender: Bridge.Sender
+}
+
 /// Decides what a spool stores, reads, sends and drops next, without input or output.
 ///
 /// A notification is sent only when it is on the disk, and when the disk says that it may have been sent. Those of a
@@ -55,11 +62,19 @@ struct SpoolState: Sendable {
         var date: Int64
     }
 
+    /// A request in memory of its own, so that an entry is small.
+    final class Request: Sendable {
+        let value: PushRequest
+
+        init(_ value: PushRequest) { self.value = value }
+    }
+
     /// A notification in memory.
     struct Entry: Sendable {
         var notification: SpooledNotification
-        /// The request for it, which has its payload.
-        var request: PushRequest
+        fileprivate var stored: Request
+        /// The headers that the service has refused.
+        fileprivate var omitted: [ResponseClass.Header] = []
         var retries = RetryState()
         /// Whether a request is in progress, or its outcome is being recorded.
         fileprivate(set) var isSending = false
@@ -68,15 +83,30 @@ struct SpoolState: Sendable {
 
         var id: Int64 { self.notification.id }
 
+        /// The request for it.
+        var request: PushRequest {
+            var request = self.stored.value
+            for header in self.omitted {
+                switch header {
+                case .priority: request.priority = nil
+                case .pushType: request.pushType = nil
+                }
+            }
+            return request
+        }
+
+        /// The topic of its request.
+        var topic: String? { self.stored.value.topic }
+
         /// Whether the service does not store it: it is tried once.
         var isImmediate: Bool {
-            self.request.expiry.wireValue.map { $0 == 0 || Int64($0) <= self.notification.arrivedAt } ?? false
+            self.stored.value.expiry.wireValue.map { $0 == 0 || Int64($0) <= self.notification.arrivedAt } ?? false
         }
 
         func isExpired(_ rules: Rules, date: Int64) -> Bool {
             let age = date - self.notification.arrivedAt
             if self.isImmediate { return age > rules.immediateAgeMax.components.seconds }
-            guard let expiry = self.request.expiry.wireValue else { return age > rules.ageMax.components.seconds }
+            guard let expiry = self.stored.value.expiry.wireValue else { return age > rules.ageMax.components.seconds }
             return date >= Int64(expiry)
         }
     }
@@ -84,14 +114,13 @@ struct SpoolState: Sendable {
     /// A notification that is not on the disk yet.
     struct Pending: Sendable {
         var notification: SpooledNotification
-        /// Called when it is on the disk.
-        var onStored: @Sendable () -> Void
+        var receipt: SpoolReceipt
     }
 
     /// The next work on the disk.
     enum Work: Sendable {
-        /// A transaction, and what it adds; with `isDirect`, that needs not be read back.
-        case write(SpoolWrite, [Pending], isDirect: Bool)
+        /// A transaction, and the receipts of what it adds; with `isDirect`, that needs not be read back.
+        case write(SpoolWrite, [SpoolReceipt], isDirect: Bool)
         case read(after: Int64, countMax: Int)
     }
 
@@ -147,11 +176,12 @@ struct SpoolState: Sendable {
 
     var rules: Rules
     private(set) var isOpen = false
-    private var isStopped = false
+    /// Whether nothing is sent; what is in progress gets its outcome.
+    var isStopped = false
 
     // What is on the disk.
     private var pending = Deque<Pending>()
-    private var pendingByteCount = 0
+    private(set) var pendingByteCount = 0
     private var lastID: Int64 = 0
     private var durableThrough: Int64 = 0
     private var sentThrough: Int64 = 0
@@ -198,27 +228,21 @@ struct SpoolState: Sendable {
         self.lastID = contents.lastID
     }
 
-    /// Whether no more should be read from the provider.
-    var isFull: Bool {
-        self.byteCount >= self.rules.byteCountMax || self.pendingByteCount >= Self.pendingByteCountMax
-    }
-
     /// Accepts a notification, which gets its number when it is written.
-    mutating func append(_ notification: SpooledNotification, onStored: @escaping @Sendable () -> Void) {
+    mutating func append(_ pending: Pending) {
         self.count += 1
-        self.byteCount += notification.byteCount
-        self.pendingByteCount += notification.byteCount
-        self.pending.append(Pending(notification: notification, onStored: onStored))
+        self.byteCount += pending.notification.byteCount
+        self.pendingByteCount += pending.notification.byteCount
+        self.pending.append(pending)
     }
 
     /// What to do on the disk next; `nil` for nothing.
     mutating func nextWork() -> Work? {
         guard self.isOpen else { return nil }
         var write = SpoolWrite()
-        let added = self.takePending()
-        let isDirect =
-            self.loadedThrough == self.durableThrough && self.entries.count + added.count <= self.rules.countMax
-        write.added = added.map(\.notification)
+        let receipts = self.takePending(&write)
+        let count = write.added.count
+        let isDirect = self.loadedThrough == self.durableThrough && self.entries.count + count <= self.rules.countMax
         (write.removed, self.removed) = (self.removed, [])
         (write.doubted, self.doubted) = (self.doubted.filter { self.entries[$0] != nil }, [])
         let loadedThrough = isDirect ? self.lastID : self.loadedThrough
@@ -230,74 +254,69 @@ struct SpoolState: Sendable {
             // Nothing is in progress, and what the service may have is marked: the rest was certainly not sent.
             write.sentThrough = 0
         }
-        if !write.isEmpty { return .write(write, added, isDirect: isDirect && !added.isEmpty) }
-        let room = self.rules.countMax - self.entries.count
-        guard self.loadedThrough < self.durableThrough, !self.isStopped, room > self.rules.countMax / 2 else {
-            return nil
-        }
-        return .read(after: self.loadedThrough, countMax: room)
+        if !write.isEmpty { return .write(write, receipts, isDirect: isDirect && count > 0) }
+        guard self.readingRoom > self.rules.countMax / 2 else { return nil }
+        return .read(after: self.loadedThrough, countMax: self.readingRoom)
     }
 
-    private mutating func takePending() -> [Pending] {
-        var added: [Pending] = []
-        while added.count < Self.writeCountMax, var next = self.pending.popFirst() {
+    /// How many notifications may be read from the disk now.
+    private var readingRoom: Int {
+        self.loadedThrough < self.durableThrough && !self.isStopped ? self.rules.countMax - self.entries.count : 0
+    }
+
+    private mutating func takePending(_ write: inout SpoolWrite) -> [SpoolReceipt] {
+        let taken = self.pending.prefix(Self.writeCountMax)
+        self.pending.removeFirst(taken.count)
+        write.added = taken.map { next in
             self.lastID += 1
-            next.notification.id = self.lastID
-            added.append(next)
+            var notification = next.notification
+            notification.id = self.lastID
+            return notification
         }
-        return added
+        return taken.map(\.receipt)
     }
 
     /// Records that a transaction is on the disk.
     ///
-    /// Returns the completions to call. `makeRequest` is called for what needs not be read back.
-    mutating func written(
-        _ write: SpoolWrite,
-        _ added: [Pending],
-        isDirect: Bool,
-        _ makeRequest: (SpooledNotification) -> PushRequest
-    ) -> [@Sendable () -> Void] {
+    /// There are requests for what it adds unless that has to be read back.
+    mutating func written(_ write: SpoolWrite, _ requests: [Request]) {
         if let sentThrough = write.sentThrough {
             self.sentThrough = sentThrough
             self.wantedThrough = min(self.wantedThrough, sentThrough)
         }
-        guard let last = write.added.last?.id else { return [] }
+        guard let last = write.added.last?.id else { return }
         self.durableThrough = last
-        for next in added {
-            self.pendingByteCount -= next.notification.byteCount
-            if isDirect { self.load(next.notification, makeRequest) }
-        }
-        if isDirect { self.loadedThrough = last }
-        return added.map(\.onStored)
+        self.pendingByteCount -= write.added.reduce(0) { $0 + $1.byteCount }
+        guard !requests.isEmpty else { return }
+        self.load(write.added, requests)
+        self.loadedThrough = last
     }
 
     /// Records that a transaction failed; it is part of the next one.
-    mutating func notWritten(_ write: SpoolWrite, _ added: [Pending]) {
-        self.lastID -= Int64(added.count)
-        self.pending.prepend(contentsOf: added)
+    mutating func notWritten(_ write: SpoolWrite, _ receipts: [SpoolReceipt]) {
+        self.lastID -= Int64(write.added.count)
+        self.pending.prepend(contentsOf: zip(write.added, receipts).map { Pending(notification: $0, receipt: $1) })
         self.removed = write.removed + self.removed
         self.doubted = write.doubted + self.doubted
     }
 
     /// Records what was read.
-    mutating func read(_ page: SpoolPage, _ makeRequest: (SpooledNotification) -> PushRequest) {
-        for notification in page.notifications { self.load(notification, makeRequest) }
+    mutating func read(_ page: SpoolPage, _ requests: [Request]) {
+        self.load(page.notifications, requests)
         self.loadedThrough = page.lastID ?? self.durableThrough
         self.removed += page.damaged
         self.count -= page.damaged.count
-        self.byteCount -= page.damagedByteCount
+        // What was intact when the spool was opened had another size.
+        self.byteCount = self.count == 0 ? 0 : max(0, self.byteCount - page.damagedByteCount)
     }
 
-    private mutating func load(_ notification: SpooledNotification, _ makeRequest: (SpooledNotification) -> PushRequest)
-    {
-        var entry = Entry(notification: notification, request: makeRequest(notification))
-        entry.notification.payload = []
-        self.entries[entry.id] = entry
-        if self.devices[notification.token] == nil {
-            self.devices[notification.token] = Device(current: entry.id)
-            self.candidates.append(entry.id)
-        } else {
-            self.devices[notification.token]?.waiting.append(entry.id)
+    private mutating func load(_ notifications: [SpooledNotification], _ requests: [Request]) {
+        for (notification, request) in zip(notifications, requests) {
+            self.entries[notification.id] = Entry(notification: notification, stored: request)
+            if self.devices[notification.token]?.waiting.append(notification.id) == nil {
+                self.devices[notification.token] = Device(current: notification.id)
+                self.candidates.append(notification.id)
+            }
         }
     }
 
@@ -315,7 +334,7 @@ struct SpoolState: Sendable {
         if !self.isFlowing || !self.holds.isEmpty, time.date != self.lastExpiryDate { self.dropExpired(time, &next) }
         self.probeHolds(time.now)
         while self.sendingCount < self.sendingCountMax(time.now), let id = self.candidates.popFirst() {
-            guard let entry = self.entries[id], !entry.isSending else { continue }
+            guard var entry = self.entries[id], !entry.isSending else { continue }
             if let cause = self.dropCause(entry, time) {
                 self.drop(entry, cause, &next)
                 continue
@@ -327,8 +346,9 @@ struct SpoolState: Sendable {
                 self.candidates.prepend(id)
                 break
             }
-            self.entries[id]?.isSending = true
-            self.entries[id]?.attemptEpoch = self.epoch
+            entry.isSending = true
+            entry.attemptEpoch = self.epoch
+            self.entries[id] = entry
             self.sendingCount += 1
             next.sends.append(entry)
         }
@@ -427,11 +447,7 @@ struct SpoolState: Sendable {
             if !isAtOnce { self.failed(responseClass, entry, time, jitter) }
             self.resume(behind: responseClass, entry)
             if entry.isImmediate, !isAtOnce { return .end(entry, responseClass) }
-            switch header {
-            case .priority: entry.request.priority = nil
-            case .pushType: entry.request.pushType = nil
-            case nil: break
-            }
+            if let header { entry.omitted.append(header) }
             if responseClass == .transient(.unknown), !entry.notification.isInDoubt {
                 entry.notification.isInDoubt = true
                 self.doubted.append(id)
@@ -525,13 +541,10 @@ struct SpoolState: Sendable {
         for (reason, hold) in self.holds where hold.probe == entry.id { self.holds[reason]?.probe = nil }
         self.removed.append(entry.id)
         self.count -= 1
-        self.byteCount -= SpooledNotification.byteCount(
-            entry.notification.token.byteCount + entry.request.payload.readableBytes
-        )
-        let token = entry.notification.token
-        guard let index = self.devices.index(forKey: token), self.devices.values[index].current == entry.id else {
-            return
-        }
+        self.byteCount -= entry.notification.byteCount
+        guard let index = self.devices.index(forKey: entry.notification.token),
+            self.devices.values[index].current == entry.id
+        else { return }
         while let following = self.devices.values[index].waiting.popFirst() {
             guard self.entries[following] != nil else { continue }
             self.devices.values[index].current = following
@@ -541,20 +554,14 @@ struct SpoolState: Sendable {
         self.devices.remove(at: index)
     }
 
-    /// Renews the requests of what is not being sent, for another configuration.
-    mutating func rebuild(_ makeRequest: (SpooledNotification) -> PushRequest) {
-        for (id, entry) in self.entries where !entry.isSending {
-            var notification = entry.notification
-            notification.payload = Array(entry.request.payload.readableBytesView)
-            self.entries[id]?.request = makeRequest(notification)
+    /// Renews the requests of what is not being sent, or of one notification, for another configuration.
+    mutating func rebuild(_ id: Int64? = nil, _ makeRequests: ([SpooledNotification]) -> [Request]) {
+        let chosen = id.map { [self.entries[$0]].compactMap(\.self) } ?? Array(self.entries.values)
+        let waiting = chosen.filter { !$0.isSending }.map(\.notification)
+        for (notification, request) in zip(waiting, makeRequests(waiting)) {
+            self.entries[notification.id]?.stored = request
         }
     }
-
-    /// Ends sending; what is in progress gets its outcome.
-    mutating func stop() { self.isStopped = true }
-
-    /// Begins to send again.
-    mutating func resume() { self.isStopped = false }
 
     // MARK: Facts
 

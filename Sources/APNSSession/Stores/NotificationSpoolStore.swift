@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSWire
+package import NIOCore
 
 /// A notification of the binary protocol that a gateway stores until the service has an answer for it.
 package struct SpooledNotification: Hashable, Sendable {
-    /// The number of its row; later notifications have greater numbers.
+    /// Its number; later notifications have greater numbers.
     package var id: Int64
     package var token: DeviceToken
-    package var payload: [UInt8]
+    package var payload: ByteBuffer
     /// The expiry that the provider wrote: seconds since 1970 (UTC), 0 for no storage, `nil` for none.
     package var expiry: UInt32?
     package var priority: UInt8?
@@ -25,7 +26,7 @@ package struct SpooledNotification: Hashable, Sendable {
     package init(
         id: Int64 = 0,
         token: DeviceToken,
-        payload: [UInt8],
+        payload: ByteBuffer,
         expiry: UInt32?,
         priority: UInt8?,
         identifier: UInt32? = nil,
@@ -44,18 +45,15 @@ package struct SpooledNotification: Hashable, Sendable {
         self.arrivedAt = arrivedAt
     }
 
-    /// What it counts in bytes: its token and payload, and about what its row needs in addition.
-    package var byteCount: Int { Self.byteCount(token.byteCount + payload.count) }
-
-    /// What a notification counts whose token and payload have this many bytes together.
-    package static func byteCount(_ contentByteCount: Int) -> Int { contentByteCount + Self.overheadByteCount }
+    /// What it counts in bytes: its token and payload, and about what is stored in addition.
+    package var byteCount: Int { self.token.byteCount + self.payload.readableBytes + Self.overheadByteCount }
 
     private static let overheadByteCount = 100
 }
 
 /// A transaction of a spool.
 package struct SpoolWrite: Sendable {
-    /// The notifications to add, in the order of their numbers.
+    /// The notifications to add, with consecutive numbers.
     package var added: [SpooledNotification] = []
     /// The numbers of those that have an outcome.
     package var removed: [Int64] = []
@@ -76,10 +74,12 @@ package struct SpoolContents: Hashable, Sendable {
     package var count = 0
     /// The sum of ``SpooledNotification/byteCount``.
     package var byteCount = 0
-    /// The number of the last row; 0 if there is none.
+    /// The number of the last one; 0 if there is none.
     package var lastID: Int64 = 0
     /// How many of them an earlier process may have sent.
     package var inDoubtCount = 0
+    /// How many of them cannot be believed.
+    package var damagedCount = 0
 
     package init() {}
 }
@@ -88,11 +88,11 @@ package struct SpoolContents: Hashable, Sendable {
 package struct SpoolPage: Sendable {
     /// The notifications, in the order of their numbers.
     package var notifications: [SpooledNotification] = []
-    /// The rows that cannot be believed: their numbers.
+    /// The numbers of those that cannot be believed.
     package var damaged: [Int64] = []
     /// What these count in bytes.
     package var damagedByteCount = 0
-    /// The number of the last row of the page; `nil` if no row follows.
+    /// The number of the last one of the page; `nil` if none follows.
     package var lastID: Int64?
 
     package init() {}
@@ -110,6 +110,6 @@ package protocol NotificationSpoolStore: Sendable {
     /// Carries out a transaction; when this returns, it is on the disk.
     func write(_ write: SpoolWrite) throws
 
-    /// Reads up to `countMax` rows behind the one with the number `id`.
+    /// Reads up to `countMax` notifications behind the one with the number `id`, and the damaged ones among them.
     func page(after id: Int64, countMax: Int) throws -> SpoolPage
 }

@@ -5,18 +5,25 @@ import APNSWire
 import FileSupport
 import GRDB
 import Glibc
+import NIOCore
 
 /// The notifications of a provider that wait for an answer of the service, in an SQLite file in a folder of its own.
 ///
-/// The folder is locked against other processes. Each row has a checksum; one that does not match is reported, and is
-/// not believed.
+/// The folder is locked against other processes. A row has up to 256 notifications with consecutive numbers, and one
+/// checksum; if it does not match, all of them are reported, and none is believed. Another table has a mark for each
+/// notification of the rows that are partly sent. A row is deleted when all of it has an outcome.
 package final class SQLiteNotificationSpool: NotificationSpoolStore {
-    /// What the folder contains, for a check.
-    package struct Summary: Hashable, Sendable {
-        /// The number of notifications.
-        package var count = 0
-        /// The number of damaged rows.
-        package var damagedCount = 0
+    /// What is known of a notification in addition; the greater one holds.
+    private enum Mark {
+        static let none: UInt8 = 0
+        static let inDoubt: UInt8 = 1
+        static let ended: UInt8 = 2
+    }
+
+    /// A row without its notifications: their numbers, and a mark for each.
+    private struct Group {
+        var range: ClosedRange<Int64>
+        var marks: [UInt8]
     }
 
     private let path: String
@@ -27,13 +34,19 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
     private let initialContents: SpoolContents
 
     /// The layout version of the file.
-    private static let version = 1
+    private static let version = 2
+
+    /// The most notifications of a row.
+    private static let groupCountMax = 256
+
+    /// How many notifications are read at once when the whole file is.
+    private static let checkCount = 10_000
+
+    /// The size of a page, in bytes: a row has many, and each costs system calls.
+    private static let pageByteCount = 16_384
 
     /// After how many pages the log is copied to the file: a notification that leaves before that never gets there.
-    private static let checkpointPageCount = 4000
-
-    private static let columns =
-        "id, token, payload, expiry, priority, topic, request, arrived_at, in_doubt, checksum, identifier"
+    private static let checkpointPageCount = 1000
 
     /// Opens a spool; folder and file are created if missing.
     ///
@@ -57,8 +70,10 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
             PrivateFile.make(self.path)
             self.queue = try DatabaseQueue(path: self.path, configuration: configuration)
             let contents = try self.queue.writeWithoutTransaction { database in
+                // What is deleted is not overwritten, which would double what is written.
                 try database.execute(
                     sql: """
+                        PRAGMA page_size = \(Self.pageByteCount); PRAGMA secure_delete = FAST;
                         PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
                         PRAGMA wal_autocheckpoint = \(Self.checkpointPageCount)
                         """
@@ -82,10 +97,11 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
         guard try database.isIntact else { throw PurgeDamage.kind.error }
         try database.execute(
             sql: """
-                CREATE TABLE IF NOT EXISTS notification (
-                    id INTEGER PRIMARY KEY, token BLOB NOT NULL, payload BLOB NOT NULL, expiry INTEGER,
-                    priority INTEGER, topic TEXT NOT NULL, request BLOB NOT NULL, arrived_at INTEGER NOT NULL,
-                    in_doubt INTEGER NOT NULL, checksum INTEGER NOT NULL, identifier INTEGER
+                CREATE TABLE IF NOT EXISTS notifications (
+                    last INTEGER PRIMARY KEY, first INTEGER NOT NULL, checksum INTEGER NOT NULL, content BLOB NOT NULL
+                );
+                CREATE TABLE IF NOT EXISTS marks (
+                    last INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, marks BLOB NOT NULL
                 );
                 CREATE TABLE IF NOT EXISTS position (
                     name TEXT PRIMARY KEY, value INTEGER NOT NULL, complement INTEGER NOT NULL
@@ -95,44 +111,49 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
         )
         // All rows, if the position is damaged.
         let sent = try Self.sentThrough(database) ?? .max
-        try database.execute(
-            sql: "UPDATE notification SET in_doubt = checksum WHERE id <= ? AND in_doubt IS NOT checksum",
-            arguments: [sent]
-        )
+        var next = Int64.min
+        while var group = try Self.group(endingAtOrAfter: next, database), group.range.lowerBound <= sent {
+            for (index, id) in group.range.enumerated() where id <= sent {
+                group.marks[index] = max(group.marks[index], Mark.inDoubt)
+            }
+            try Self.store(group, database)
+            guard group.range.upperBound < .max else { break }
+            next = group.range.upperBound + 1
+        }
         try Self.set(sentThrough: 0, database)
         return try Self.contents(database)
     }
 
     private static func contents(_ database: Database) throws -> SpoolContents {
-        let row = try Row.fetchOne(
-            database,
-            sql: """
-                SELECT count(*), coalesce(sum(length(token) + length(payload)), 0), coalesce(max(id), 0),
-                    coalesce(sum(in_doubt <> 0), 0) FROM notification
-                """
-        )
         var contents = SpoolContents()
-        guard let row else { return contents }
-        contents.count = try row.value(0)
-        contents.byteCount = try row.value(1) + contents.count * SpooledNotification.byteCount(0)
-        contents.lastID = try row.value(2)
-        contents.inDoubtCount = try row.value(3)
+        contents.lastID = try Int64.fetchOne(database, sql: "SELECT max(last) FROM notifications") ?? 0
+        var id = Int64.min as Int64?
+        while let after = id {
+            let page = try Self.page(database, after: after, countMax: Self.checkCount)
+            contents.count += page.notifications.count + page.damaged.count
+            contents.byteCount += page.notifications.reduce(page.damagedByteCount) { $0 + $1.byteCount }
+            contents.inDoubtCount += page.notifications.count(where: \.isInDoubt)
+            contents.damagedCount += page.damaged.count
+            id = page.lastID
+        }
         return contents
     }
 
     private static func checkVersion(_ database: Database) throws {
         let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
-        guard version <= Self.version else {
-            throw DatabaseError(
-                resultCode: .SQLITE_SCHEMA,
-                message: "it was created by a newer release (layout version \(version)); use that release"
-            )
-        }
+        guard version != 0, version != Self.version else { return }
+        let (age, advice) =
+            version > Self.version
+            ? ("a newer", "use that release") : ("an earlier", "let that release deliver it, or move it away")
+        throw DatabaseError(
+            resultCode: .SQLITE_SCHEMA,
+            message: "it was created by \(age) release (layout version \(version)); \(advice)"
+        )
     }
 
     // MARK: The position
 
-    /// The number of the last row that may have been sent; `nil` if it is damaged.
+    /// The number of the last notification that may have been sent; `nil` if it is damaged.
     private static func sentThrough(_ database: Database) throws -> Int64? {
         let sql = "SELECT value, complement FROM position WHERE name = 'sent'"
         guard let row = try Row.fetchOne(database, sql: sql) else { return 0 }
@@ -155,18 +176,8 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
         try self.verifyPlace()
         do {
             try self.queue.write { database in
-                let insert = try PurgeStatement(
-                    database,
-                    sql: "INSERT INTO notification (\(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)"
-                )
-                for notification in write.added { try Self.insert(notification, insert) }
-                try Self.remove(write.removed, database)
-                for id in write.doubted {
-                    try database.execute(
-                        sql: "UPDATE notification SET in_doubt = checksum WHERE id = ?",
-                        arguments: [id]
-                    )
-                }
+                try Self.insert(write.added, database)
+                try Self.mark(write, database)
                 if let position = write.sentThrough { try Self.set(sentThrough: position, database) }
             }
         } catch {
@@ -184,61 +195,111 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
         }
     }
 
-    private static func insert(_ notification: SpooledNotification, _ statement: PurgeStatement) throws {
-        var topic = notification.topic
-        let request = [notification.apnsID.high.bigEndian, notification.apnsID.low.bigEndian]
-        let checksum = Self.checksum(notification)
-        try unsafe notification.token.withUnsafeBytes { token in
-            try unsafe notification.payload.withUnsafeBytes { payload in
-                try unsafe request.withUnsafeBytes { request in
-                    try topic.withUTF8 { topic in
-                        statement.bind(notification.id, at: 1)
-                        unsafe statement.bind(token, at: 2)
-                        unsafe statement.bind(payload, at: 3)
-                        if let expiry = notification.expiry { statement.bind(Int64(expiry), at: 4) }
-                        if let priority = notification.priority { statement.bind(Int64(priority), at: 5) }
-                        unsafe statement.bind(UnsafeRawBufferPointer(topic), at: 6)
-                        unsafe statement.bind(request, at: 7)
-                        statement.bind(notification.arrivedAt, at: 8)
-                        statement.bind(checksum, at: 9)
-                        if let identifier = notification.identifier { statement.bind(Int64(identifier), at: 10) }
-                        _ = try statement.run()
-                    }
-                }
+    private static func insert(_ notifications: [SpooledNotification], _ database: Database) throws {
+        guard !notifications.isEmpty else { return }
+        let statement = try PurgeStatement(
+            database,
+            sql: "INSERT INTO notifications (last, first, checksum, content) VALUES (?, ?, ?, ?)"
+        )
+        var content = ByteBuffer()
+        var rest = notifications[...]
+        while let first = rest.first?.id, let last = rest.prefix(Self.groupCountMax).last?.id {
+            content.clear()
+            for notification in rest.prefix(Self.groupCountMax) { content.write(notification) }
+            rest = rest.dropFirst(Self.groupCountMax)
+            try unsafe content.withUnsafeReadableBytes { bytes in
+                statement.bind(last, at: 1)
+                statement.bind(first, at: 2)
+                unsafe statement.bind(Self.checksum(bytes, first, last), at: 3)
+                unsafe statement.bind(bytes, at: 4)
+                _ = try statement.run()
             }
         }
     }
 
-    /// Never 0, which is the mark of a row that is not in doubt.
-    private static func checksum(_ notification: SpooledNotification) -> Int64 {
+    private static func checksum(_ bytes: UnsafeRawBufferPointer, _ first: Int64, _ last: Int64) -> Int64 {
         var checksum = CRC64()
-        checksum.add(UInt64(bitPattern: notification.id))
-        unsafe notification.token.withUnsafeBytes { unsafe checksum.add($0) }
-        checksum.add(UInt64(notification.token.byteCount))
-        unsafe notification.payload.withUnsafeBytes { unsafe checksum.add($0) }
-        checksum.add(UInt64(notification.payload.count))
-        checksum.add(notification.expiry.map { UInt64($0) } ?? .max)
-        checksum.add(notification.priority.map { UInt64($0) } ?? .max)
-        checksum.add(notification.identifier.map { UInt64($0) } ?? .max)
-        checksum.add(notification.topic)
-        checksum.add(notification.apnsID.high)
-        checksum.add(notification.apnsID.low)
-        checksum.add(UInt64(bitPattern: notification.arrivedAt))
-        return checksum.value == 0 ? 1 : Int64(bitPattern: checksum.value)
+        unsafe checksum.add(bytes)
+        checksum.add(UInt64(bitPattern: first))
+        checksum.add(UInt64(bitPattern: last))
+        return Int64(bitPattern: checksum.value)
     }
 
-    /// Removes rows, those with consecutive numbers together.
-    private static func remove(_ ids: [Int64], _ database: Database) throws {
-        guard !ids.isEmpty else { return }
-        let statement = try PurgeStatement(database, sql: "DELETE FROM notification WHERE id BETWEEN ? AND ?")
-        let ids = ids.sorted()
-        var first = ids[0]
-        for (index, id) in ids.enumerated() where index + 1 == ids.count || ids[index + 1] > id + 1 {
-            statement.bind(first, at: 1)
-            statement.bind(id, at: 2)
-            _ = try statement.run()
-            if index + 1 < ids.count { first = ids[index + 1] }
+    // MARK: Marks
+
+    /// Records what has an outcome or may have been sent, and deletes the rows of which all have an outcome.
+    private static func mark(_ write: SpoolWrite, _ database: Database) throws {
+        var changes = write.removed.map { (id: $0, mark: Mark.ended) }
+        changes += write.doubted.map { (id: $0, mark: Mark.inDoubt) }
+        changes.sort { $0.id < $1.id }
+        var rest = changes[...]
+        while let id = rest.first?.id, var group = try Self.group(endingAtOrAfter: id, database) {
+            while let change = rest.first, change.id <= group.range.upperBound {
+                rest.removeFirst()
+                guard change.id >= group.range.lowerBound else { continue }
+                let index = Int(change.id - group.range.lowerBound)
+                group.marks[index] = max(group.marks[index], change.mark)
+            }
+            try Self.store(group, database)
         }
+    }
+
+    private static func store(_ group: Group, _ database: Database) throws {
+        let last = group.range.upperBound
+        guard group.marks.contains(where: { $0 != Mark.ended }) else {
+            for table in ["notifications", "marks"] {
+                let statement = try PurgeStatement(database, sql: "DELETE FROM \(table) WHERE last = ?")
+                statement.bind(last, at: 1)
+                _ = try statement.run()
+            }
+            return
+        }
+        let statement = try PurgeStatement(
+            database,
+            sql: "INSERT OR REPLACE INTO marks (last, checksum, marks) VALUES (?, ?, ?)"
+        )
+        try unsafe group.marks.withUnsafeBytes { bytes in
+            statement.bind(last, at: 1)
+            unsafe statement.bind(Self.checksum(bytes, group.range.lowerBound, last), at: 2)
+            unsafe statement.bind(bytes, at: 3)
+            _ = try statement.run()
+        }
+    }
+
+    /// The columns of a row that ``group(_:)`` reads.
+    private static let groupColumns = """
+        n.last, n.first, (SELECT max(last) FROM notifications WHERE last < n.last), m.checksum, m.marks
+        """
+    private static let tables = "notifications n LEFT JOIN marks m ON m.last = n.last"
+
+    /// Reads the numbers and the marks of a row; all are in doubt if the marks are damaged.
+    private static func group(_ row: SQLiteRow) -> Group {
+        let (last, first) = (row.integer(0), row.integer(1))
+        // As far as they can be right, if they are damaged.
+        let lowest = max(row.kind(2) == .null ? .min : row.integer(2) &+ 1, last &- Int64(Self.groupCountMax - 1))
+        let range = min(max(first, lowest), last)...last
+        guard row.kind(4) != .null else {
+            return Group(range: range, marks: [UInt8](repeating: Mark.none, count: range.count))
+        }
+        let marks = unsafe row.bytes(4)
+        guard marks.count == range.count,
+            unsafe Self.checksum(marks, range.lowerBound, last) == row.integer(3)
+        else { return Group(range: range, marks: [UInt8](repeating: Mark.inDoubt, count: range.count)) }
+        return unsafe Group(range: range, marks: Array(marks))
+    }
+
+    private static func group(endingAtOrAfter id: Int64, _ database: Database) throws -> Group? {
+        let statement = try PurgeStatement(
+            database,
+            sql: "SELECT \(Self.groupColumns) FROM \(Self.tables) WHERE n.last >= ? ORDER BY n.last LIMIT 1"
+        )
+        statement.bind(id, at: 1)
+        var group: Group?
+        try statement.forEachRow { row in
+            group = Self.group(row)
+            return true
+        }
+        return group
     }
 
     // MARK: Reading
@@ -254,64 +315,46 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
     private static func page(_ database: Database, after id: Int64, countMax: Int) throws -> SpoolPage {
         let statement = try PurgeStatement(
             database,
-            sql: "SELECT \(Self.columns) FROM notification WHERE id > ? ORDER BY id LIMIT ?"
+            sql: """
+                SELECT \(Self.groupColumns), n.checksum, n.content FROM \(Self.tables)
+                WHERE n.last > ? ORDER BY n.last
+                """
         )
         statement.bind(id, at: 1)
-        statement.bind(Int64(countMax), at: 2)
-        var (page, count, lastID) = (SpoolPage(), 0, id)
+        var page = SpoolPage()
         try statement.forEachRow { row in
-            lastID = row.integer(0)
-            count += 1
-            if let notification = Self.notification(row) {
+            let group = Self.group(row)
+            let notifications = Self.notifications(row, group.range)
+            if notifications == nil { page.damagedByteCount += unsafe row.bytes(6).count }
+            for (index, number) in group.range.enumerated() where number > id && group.marks[index] != Mark.ended {
+                guard var notification = notifications?[index] else {
+                    page.damaged.append(number)
+                    continue
+                }
+                guard page.notifications.count < countMax else { return false }
+                notification.isInDoubt = group.marks[index] == Mark.inDoubt
                 page.notifications.append(notification)
-            } else {
-                page.damaged.append(lastID)
-                let byteCount = unsafe row.bytes(1).count + row.bytes(2).count
-                page.damagedByteCount += SpooledNotification.byteCount(byteCount)
+                page.lastID = number
             }
-            return true
+            page.lastID = group.range.upperBound
+            return page.notifications.count < countMax
         }
-        if count == countMax { page.lastID = lastID }
+        if page.notifications.count < countMax { page.lastID = nil }
         return page
     }
 
-    /// Reads a row; `nil` if it is damaged.
-    private static func notification(_ row: SQLiteRow) -> SpooledNotification? {
-        let kinds = (Int32(1)...9).map { row.kind($0) }
-        guard kinds[0] == .blob, kinds[1] == .blob || kinds[1] == .null, kinds[5] == .blob,
-            let token = unsafe try? DeviceToken(bytes: row.bytes(1)), let topic = unsafe Self.text(row.bytes(5))
-        else { return nil }
-        let request = unsafe row.bytes(6)
-        guard request.count == 16 else { return nil }
-        func word(_ index: Int) -> UInt64 {
-            unsafe UInt64(bigEndian: request.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+    /// Reads the notifications of a row; `nil` if it is damaged.
+    private static func notifications(_ row: SQLiteRow, _ range: ClosedRange<Int64>) -> [SpooledNotification]? {
+        let bytes = unsafe row.bytes(6)
+        guard unsafe Self.checksum(bytes, row.integer(1), row.integer(0)) == row.integer(5) else { return nil }
+        var content = unsafe ByteBuffer(bytes: bytes)
+        var notifications: [SpooledNotification] = []
+        notifications.reserveCapacity(range.count)
+        for id in range {
+            guard let notification = content.readNotification(id) else { return nil }
+            notifications.append(notification)
         }
-        func number<Number: FixedWidthInteger>(_ column: Int32, _ type: Number.Type) -> Number?? {
-            guard row.kind(column) != .null else { return .some(nil) }
-            return Number(exactly: row.integer(column)).map { .some($0) }
-        }
-        guard let expiry = number(3, UInt32.self), let priority = number(4, UInt8.self),
-            let identifier = number(10, UInt32.self)
-        else { return nil }
-        var notification = SpooledNotification(
-            id: row.integer(0),
-            token: token,
-            payload: unsafe Array(row.bytes(2)),
-            expiry: expiry,
-            priority: priority,
-            identifier: identifier,
-            topic: topic,
-            apnsID: PushIdentifier(high: word(0), low: word(8)),
-            arrivedAt: row.integer(7)
-        )
-        let (doubt, checksum) = (row.integer(8), row.integer(9))
-        guard checksum == Self.checksum(notification), doubt == 0 || doubt == checksum else { return nil }
-        notification.isInDoubt = doubt != 0
-        return notification
-    }
-
-    private static func text(_ bytes: UnsafeRawBufferPointer) -> String? {
-        unsafe String(validating: bytes, as: UTF8.self)
+        return content.readableBytes == 0 ? notifications : nil
     }
 
     // MARK: Checking
@@ -320,9 +363,7 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
     ///
     /// - Throws: ``GatewayStoreError``.
     package static func count(folder: String) throws(GatewayStoreError) -> Int? {
-        try GatewayDatabase.read(path: Self.file(in: folder)) { database in
-            try Int.fetchOne(database, sql: "SELECT count(*) FROM notification") ?? 0
-        }
+        try GatewayDatabase.read(path: Self.file(in: folder)) { try Self.contents($0).count }
     }
 
     /// Reads a whole spool, also while a gateway uses it, and changes nothing.
@@ -330,27 +371,64 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
     /// Returns `nil` if there is none.
     ///
     /// - Throws: ``NotificationSpoolError``.
-    package static func check(folder: String) throws(NotificationSpoolError) -> Summary? {
+    package static func check(folder: String) throws(NotificationSpoolError) -> SpoolContents? {
         let path = Self.file(in: folder)
         do {
             return try GatewayDatabase.read(path: path) { database in
                 try Self.checkVersion(database)
                 guard try database.isIntact else { throw PurgeDamage.kind.error }
-                var (summary, id) = (Summary(), Int64.min as Int64?)
-                while let after = id {
-                    let page = try Self.page(database, after: after, countMax: Self.checkCount)
-                    summary.count += page.notifications.count + page.damaged.count
-                    summary.damagedCount += page.damaged.count
-                    id = page.lastID
-                }
-                return summary
+                return try Self.contents(database)
             }
         } catch {
             throw NotificationSpoolError(path: path, detail: error.detail)
         }
     }
+}
 
-    private static let checkCount = 10_000
+extension ByteBuffer {
+    /// What stands for a value that is missing.
+    private static let none: Int64 = -1
+
+    fileprivate mutating func write(_ notification: SpooledNotification) {
+        let (token, topic) = (notification.token, notification.topic)
+        self.writeMultipleIntegers(
+            notification.priority.map { Int64($0) } ?? Self.none,
+            notification.expiry.map { Int64($0) } ?? Self.none,
+            notification.identifier.map { Int64($0) } ?? Self.none,
+            notification.apnsID.high,
+            notification.apnsID.low,
+            notification.arrivedAt,
+            UInt8(token.byteCount),
+            UInt32(notification.payload.readableBytes),
+            UInt32(topic.utf8.count)
+        )
+        _ = unsafe token.withUnsafeBytes { unsafe self.writeBytes($0) }
+        self.writeImmutableBuffer(notification.payload)
+        self.writeString(topic)
+    }
+
+    fileprivate mutating func readNotification(_ id: Int64) -> SpooledNotification? {
+        typealias Fields = (Int64, Int64, Int64, UInt64, UInt64, Int64, UInt8, UInt32, UInt32)
+        guard let fields: Fields = self.readMultipleIntegers() else { return nil }
+        let (priority, expiry, identifier, high, low, arrivedAt, tokenCount, payloadCount, topicCount) = fields
+        guard let bytes = self.readSlice(length: Int(tokenCount)),
+            let payload = self.readSlice(length: Int(payloadCount)),
+            let topic = self.readString(length: Int(topicCount)),
+            let token = try? unsafe bytes.withUnsafeReadableBytes({ unsafe try DeviceToken(bytes: $0) })
+        else { return nil }
+        return SpooledNotification(
+            id: id,
+            token: token,
+            // A copy: a slice would keep the memory of the whole row.
+            payload: ByteBuffer(bytes: payload.readableBytesView),
+            expiry: UInt32(exactly: expiry),
+            priority: UInt8(exactly: priority),
+            identifier: UInt32(exactly: identifier),
+            topic: topic,
+            apnsID: PushIdentifier(high: high, low: low),
+            arrivedAt: arrivedAt
+        )
+    }
 }
 
 extension Database {

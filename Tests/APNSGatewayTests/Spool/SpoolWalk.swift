@@ -3,7 +3,6 @@
 import APNSProviderHTTP2
 import APNSSession
 import APNSWire
-import NIOConcurrencyHelpers
 import NIOCore
 import TestSupport
 
@@ -55,7 +54,6 @@ struct SpoolWalk {
     private var state: SpoolState
     private var facts: [Int: Fact] = [:]
     private var flights: [Flight] = []
-    private let stored = NIOLockedValueBox<[Int]>([])
     private var now = Duration.seconds(1)
     private var refuses: (credentials: Bool, topic: Bool) = (false, false)
     private var isDown = false
@@ -116,7 +114,6 @@ struct SpoolWalk {
         default: self.stopAndStart()
         }
         if self.state.entries.count > self.state.rules.countMax { self.violate("too many in memory") }
-        self.collect()
     }
 
     // MARK: Provider and disk
@@ -139,43 +136,59 @@ struct SpoolWalk {
         else { return }
         let notification = SpooledNotification(
             token: token,
-            payload: Array("\(number)".utf8),
+            payload: ByteBuffer(string: "\(number)"),
             expiry: fact.expiry,
             priority: nil,
             topic: fact.device == 0 ? "other" : "app",
             apnsID: PushIdentifier(using: &self.random),
             arrivedAt: fact.arrivedAt
         )
-        self.state.append(notification) { [stored] in stored.withLockedValue { $0.append(number) } }
+        let origin = DeliveryOrigin(connection: 0, number: UInt64(number))
+        let receipt = SpoolReceipt(number: DeliveryNumber(rawValue: 0), origin: origin, sender: Self.sender)
+        self.state.append(SpoolState.Pending(notification: notification, receipt: receipt))
         if self.mutant == .tellsBeforeDisk { self.facts[number]?.isStored = true }
     }
 
     private static func request(_ notification: SpooledNotification) -> PushRequest {
-        var request = PushRequest(token: notification.token, payload: ByteBuffer(bytes: notification.payload))
+        var request = PushRequest(token: notification.token, payload: notification.payload)
         request.expiry = PushExpiry(wireValue: notification.expiry)
         return request
     }
 
-    private static func number(_ request: PushRequest) -> Int { Int(String(buffer: request.payload)) ?? 0 }
+    private static let sender = Bridge.Sender(
+        connection: 0,
+        rules: RequestRules(topic: nil),
+        list: TokenScope(topic: "app", environment: .sandbox),
+        cooldownKey: ProviderCooldown.Key(fingerprint: "", topic: "")
+    )
+
+    private static func requests(_ notifications: [SpooledNotification]) -> [SpoolState.Request] {
+        notifications.map { SpoolState.Request(Self.request($0)) }
+    }
+
+    private static func number(_ notification: SpooledNotification) -> Int {
+        Int(String(buffer: notification.payload)) ?? 0
+    }
 
     private mutating func work() {
         guard let work = self.state.nextWork() else { return }
         switch work {
-        case .write(let write, let added, let isDirect):
+        case .write(let write, let receipts, let isDirect):
             guard !self.random.chance(10) else {
-                if self.mutant != .failedWriteIsDropped { self.state.notWritten(write, added) }
+                if self.mutant != .failedWriteIsDropped { self.state.notWritten(write, receipts) }
                 return
             }
             self.flushLate()
             if self.mutant == .sendsBeforeDisk { self.late = write } else { self.apply(write) }
-            for completion in self.state.written(write, added, isDirect: isDirect, Self.request) { completion() }
+            self.state.written(write, isDirect ? Self.requests(write.added) : [])
+            for receipt in receipts { self.facts[Int(receipt.origin.number)]?.isStored = true }
         case .read(let id, let countMax):
             self.flushLate()
             var page = SpoolPage()
             let following = self.disk.rows.keys.filter { $0 > id }.sorted().prefix(countMax)
             page.notifications = following.compactMap { self.disk.rows[$0] }
             if following.count == countMax { page.lastID = following.last }
-            self.state.read(page, Self.request)
+            self.state.read(page, Self.requests(page.notifications))
         }
         self.send()
     }
@@ -195,24 +208,19 @@ struct SpoolWalk {
         if let position = write.sentThrough, self.mutant != .forgetsPosition { self.disk.sentThrough = position }
     }
 
-    private mutating func collect() {
-        for number in self.stored.withLockedValue({ $0 }) { self.facts[number]?.isStored = true }
-        self.stored.withLockedValue { $0 = [] }
-    }
-
     // MARK: The service
 
     private mutating func send() {
         let next = self.state.next(self.time)
         for (entry, cause) in next.drops {
-            self.end(Self.number(entry.request), cause)
+            self.end(Self.number(entry.notification), cause)
             self.state.remove(entry.id)
         }
         for entry in next.sends { self.begin(entry) }
     }
 
     private mutating func begin(_ entry: SpoolState.Entry) {
-        let number = Self.number(entry.request)
+        let number = Self.number(entry.notification)
         guard let fact = self.facts[number] else { return self.violate("\(number) is unknown") }
         if let row = self.disk.rows[entry.id] {
             if entry.id > self.disk.sentThrough, !row.isInDoubt { self.violate("\(number): the disk does not know") }
@@ -311,12 +319,11 @@ struct SpoolWalk {
 
     private mutating func kill() {
         self.killCount += 1
-        self.collect()
         for index in self.flights.indices where self.random.chance(50) { self.process(index) }
         self.flights = []
         self.late = nil
         // What was not stored may be lost with the process.
-        let numbers = Set(self.disk.rows.values.compactMap { Int(String(decoding: $0.payload, as: UTF8.self)) })
+        let numbers = Set(self.disk.rows.values.map { Self.number($0) })
         for (number, fact) in self.facts where fact.cause == nil && !fact.isStored && !numbers.contains(number) {
             self.facts[number]?.cause = .ignored
         }
@@ -337,25 +344,20 @@ struct SpoolWalk {
         self.state = SpoolState(rules)
         self.state.open(contents)
         // An outcome that the disk did not learn is none.
-        for row in self.disk.rows.values {
-            guard let number = Int(String(decoding: row.payload, as: UTF8.self)) else { continue }
-            self.facts[number]?.cause = nil
-        }
+        for row in self.disk.rows.values { self.facts[Self.number(row)]?.cause = nil }
     }
 
     /// An orderly end, after which only what the service may have is in doubt.
     private mutating func stopAndStart() {
         guard self.random.chance(20) else { return }
-        self.state.stop()
+        self.state.isStopped = true
         while !self.flights.isEmpty { self.answer() }
         for _ in 0..<100 where !self.state.isWritten { self.work() }
         self.flushLate()
-        self.collect()
         guard self.state.isWritten else { return }
         for row in self.disk.rows.values where row.isInDoubt || row.id <= self.disk.sentThrough {
-            guard let number = Int(String(decoding: row.payload, as: UTF8.self)), let fact = self.facts[number] else {
-                continue
-            }
+            let number = Self.number(row)
+            guard let fact = self.facts[number] else { continue }
             if !fact.isUnknown, self.killCount == 0 { self.violate("\(number) is in doubt without a reason") }
         }
         self.start()
@@ -368,7 +370,6 @@ struct SpoolWalk {
             self.work()
             self.send()
             while !self.flights.isEmpty, self.violation == nil { self.answer() }
-            self.collect()
             if self.state.count == 0, self.state.isWritten { break }
             self.now += .seconds(1)
         }

@@ -4,6 +4,7 @@ import APNSSession
 import APNSWire
 import Foundation
 import GRDB
+import NIOCore
 import TestSupport
 import Testing
 
@@ -14,10 +15,11 @@ import Testing
         var random = SplitMix64(seed: UInt64(id))
         return SpooledNotification(
             id: id,
-            token: try DeviceToken(bytes: [UInt8](repeating: UInt8(id), count: 32)),
-            payload: id == 4 ? [] : Array("{\"aps\":{\"badge\":\(id)}}".utf8),
+            token: try DeviceToken(bytes: [UInt8](repeating: UInt8(id % 256), count: id % 7 == 0 ? 100 : 32)),
+            payload: ByteBuffer(string: id == 4 ? "" : "{\"aps\":{\"badge\":\(id)}}"),
             expiry: id % 2 == 0 ? nil : 2_000_000_000,
             priority: id % 3 == 0 ? nil : 10,
+            identifier: id % 5 == 0 ? nil : UInt32(id),
             topic: "com.example.app",
             apnsID: PushIdentifier(using: &random),
             arrivedAt: 1_000 + id
@@ -76,36 +78,112 @@ import Testing
         withExtendedLifetime(spool) {}
     }
 
+    private static func change(_ folder: String, _ sql: String) throws {
+        let database = try DatabaseQueue(path: folder + "/spool.sqlite")
+        try database.write { try $0.execute(sql: sql) }
+        try database.close()
+    }
+
+    private static func rowCount(_ folder: String, _ table: String) throws -> Int? {
+        try DatabaseQueue(path: folder + "/spool.sqlite").read {
+            try Int.fetchOne($0, sql: "SELECT count(*) FROM \(table)")
+        }
+    }
+
+    @Test func `many notifications are in one row, which is deleted when all of them have an outcome`() throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/spool"
+        do {
+            let spool = try SQLiteNotificationSpool(folder: path)
+            try spool.write(try Self.write(1...1000))
+            var removal = SpoolWrite()
+            removal.removed = Array(2...700).reversed() + [999]
+            removal.doubted = [5, 1000]
+            try spool.write(removal)
+        }
+        #expect(try Self.rowCount(path, "notifications") == 3)
+        #expect(try Self.rowCount(path, "marks") == 3)
+        #expect(try SQLiteNotificationSpool.count(folder: path) == 300)
+        do {
+            let spool = try SQLiteNotificationSpool(folder: path)
+            #expect(spool.contents.count == 300 && spool.contents.lastID == 1000 && spool.contents.inDoubtCount == 1)
+            var (ids, after) = ([Int64](), 0 as Int64?)
+            while let id = after {
+                let page = try spool.page(after: id, countMax: 7)
+                ids += page.notifications.map(\.id)
+                after = page.lastID
+            }
+            #expect(ids == [1] + (701...1000).filter { $0 != 999 })
+            var removal = SpoolWrite()
+            removal.removed = ids
+            try spool.write(removal)
+        }
+        #expect(try Self.rowCount(path, "notifications") == 0)
+        #expect(try Self.rowCount(path, "marks") == 0)
+    }
+
     /// Each column of a row with another value, as a flipped bit would leave it.
     @Test(arguments: [
-        "payload = CAST('x' || substr(payload, 2) AS BLOB)", "token = zeroblob(32)", "expiry = expiry + 1",
-        "expiry = NULL", "expiry = -1", "priority = 11", "topic = 'com.example.apq'", "arrived_at = arrived_at + 64",
-        "in_doubt = 1", "checksum = checksum + 1", "request = zeroblob(16)", "request = zeroblob(15)", "topic = x'ff'",
-        "payload = 7",
+        "content = CAST('x' || substr(content, 2) AS BLOB)", "content = zeroblob(length(content))", "content = x''",
+        "content = substr(content, 2)", "content = content || x'00'", "content = 7", "first = first + 1",
+        "first = first - 1", "first = -9223372036854775808", "first = 9223372036854775807", "last = last + 1",
+        "checksum = checksum + 1",
     ])
     func `a changed row is named and not believed`(change: String) throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/spool"
         do {
             let spool = try SQLiteNotificationSpool(folder: path)
-            try spool.write(try Self.write(1...3))
+            try spool.write(try Self.write(1...2))
+            try spool.write(try Self.write(4...6))
+            try spool.write(try Self.write(8...9))
         }
-        let database = try DatabaseQueue(path: path + "/spool.sqlite")
-        try database.write { try $0.execute(sql: "UPDATE notification SET \(change) WHERE id = 1") }
-        try database.close()
-        #expect(try SQLiteNotificationSpool.check(folder: path)?.damagedCount == 1)
+        try Self.change(path, "UPDATE notifications SET \(change) WHERE last = 6")
+        let damagedCount = try #require(try SQLiteNotificationSpool.check(folder: path)?.damagedCount)
+        #expect(damagedCount >= 1)
+        let spool = try SQLiteNotificationSpool(folder: path)
+        let page = try spool.page(after: 0, countMax: 10)
+        #expect(page.damaged.count == damagedCount && Set(page.damaged).isSubset(of: 3...7))
+        #expect(page.notifications.map(\.id) == [1, 2, 8, 9])
+        #expect(spool.contents.count == 4 + damagedCount)
+        var removal = SpoolWrite()
+        removal.removed = page.damaged
+        try spool.write(removal)
+        let contents = try SQLiteNotificationSpool.check(folder: path)
+        #expect(contents?.count == 4 && contents?.damagedCount == 0)
+    }
+
+    @Test(arguments: ["marks = zeroblob(3)", "marks = zeroblob(2)", "marks = 7", "checksum = checksum + 1"])
+    func `with damaged marks, nothing is lost, and everything is in doubt`(change: String) throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/spool"
+        do {
+            let spool = try SQLiteNotificationSpool(folder: path)
+            try spool.write(try Self.write(1...3))
+            var removal = SpoolWrite()
+            removal.removed = [2]
+            try spool.write(removal)
+        }
+        try Self.change(path, "UPDATE marks SET \(change)")
         let page = try SQLiteNotificationSpool(folder: path).page(after: 0, countMax: 10)
-        #expect(page.damaged == [1])
-        #expect(page.notifications.map(\.id) == [2, 3])
+        #expect(page.notifications.map(\.id) == [1, 2, 3] && page.notifications.allSatisfy(\.isInDoubt))
+    }
+
+    @Test(arguments: [(1, "let that release deliver it, or move it away"), (3, "use that release")])
+    func `a file of another release is refused`(version: Int, advice: String) throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/spool"
+        do { try SQLiteNotificationSpool(folder: path).write(try Self.write(1...3)) }
+        try Self.change(path, "PRAGMA user_version = \(version)")
+        let error = #expect(throws: NotificationSpoolError.self) { _ = try SQLiteNotificationSpool(folder: path) }
+        #expect(error?.detail.contains("(layout version \(version)); \(advice)") == true)
     }
 
     @Test func `with a damaged position, everything is in doubt`() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/spool"
         do { try SQLiteNotificationSpool(folder: path).write(try Self.write(1...3, sentThrough: 2)) }
-        let database = try DatabaseQueue(path: path + "/spool.sqlite")
-        try database.write { try $0.execute(sql: "UPDATE position SET value = 1") }
-        try database.close()
+        try Self.change(path, "UPDATE position SET value = 1")
         #expect(try SQLiteNotificationSpool(folder: path).contents.inDoubtCount == 3)
     }
 
