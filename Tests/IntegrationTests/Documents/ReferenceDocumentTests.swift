@@ -70,16 +70,26 @@ struct ReferenceDocumentTests {
         #expect(Set(rows) == Set(PushReason.allDocumented.map { "\($0.status ?? 0) \($0.text)" }))
     }
 
-    @Test func `guarantees.md names tests that exist`() throws {
-        let rows = try Self.rows(of: "guarantees.md", under: "# Guarantees")
-        #expect(rows.count > 10)
-        let tests = GatewayTests.repository.appending(path: "Tests")
+    /// The names of tests and scripts in a text.
+    private static func tests(in text: String) -> [String] {
+        text.matches(of: #/`(\w+Tests|Scripts/[\w-]+)`/#).map { String($0.1) }
+    }
+
+    @Test func `each promise of guarantees.md names tests that exist, and has its attacks in reliability.md`() throws {
+        let promises = try Self.rows(of: "guarantees.md", under: "# Guarantees")
+        let attacks = try Self.rows(of: "reliability.md", under: "## The promises and what attacks them")
+        #expect(promises.count > 10 && promises.map { $0[0] } == attacks.map { $0[0] })
+        let repository = GatewayTests.repository
+        let tests = repository.appending(path: "Tests")
         let paths = FileManager.default.enumerator(atPath: tests.path)?.compactMap { $0 as? String } ?? []
         let files = Set(paths.map { URL(filePath: $0).lastPathComponent })
-        for row in rows {
-            let names = row[2].matches(of: #/`(\w+Tests)`/#).map { String($0.1) }
+        for row in promises + attacks {
+            let names = Self.tests(in: row[2])
             #expect(!names.isEmpty, "\(row[0])")
-            for name in names { #expect(files.contains("\(name).swift") || paths.contains(name), "\(name)") }
+            for name in names {
+                let isScript = FileManager.default.isExecutableFile(atPath: repository.appending(path: name).path)
+                #expect(isScript || files.contains("\(name).swift") || paths.contains(name), "\(name)")
+            }
         }
     }
 }
