@@ -18,9 +18,9 @@ struct GatewayDoctorCommand: ConsoleCommand {
             connection ends with status 10, with a reset, or without an answer. What the provider sends again \
             afterwards shows whether it reads error responses.
 
-            It ends after 20 connections with notifications, or when it is interrupted, and prints what it saw and the \
-            lines for the configuration. A provider that keeps its connection meets the next trial when it connects \
-            again: after a trial, or when you restart it.
+            It ends after 21 connections with notifications, or when it is interrupted, and prints what it saw and the \
+            lines for the configuration. A connection that a provider keeps is closed after 10 seconds, so that the \
+            provider meets the next trial when it connects again.
 
             \(ExitStatus.list(
                 [
@@ -79,10 +79,16 @@ struct GatewayDoctorCommand: ConsoleCommand {
             "\(name)\(String(repeating: " ", count: width - name.count))\(value)\n"
         }.joined()
         let settings = habits.settings(provider: provider)
-        text +=
-            settings.isEmpty
-            ? "\nThe configuration needs no other settings for it, as far as was seen.\n"
-            : "\nFor \(self.file.config):\n\n" + settings.map { $0 + "\n" }.joined()
+        let problem = habits.problem
+        if let problem {
+            text += "\n\(problem)\n"
+            environment.summary.set("problem", problem)
+        }
+        if !settings.isEmpty {
+            text += "\nFor \(self.file.config):\n\n" + settings.map { $0 + "\n" }.joined()
+        } else if problem == nil {
+            text += "\nThe configuration needs no other settings for it.\n"
+        }
         environment.summary.set("observed", lines.map { "\($0.name): \($0.value)" })
         environment.summary.set("settings", settings)
         try environment.report(text)
@@ -94,7 +100,9 @@ extension ObservedConnection {
     fileprivate var text: String {
         let count = self.messages.count + self.omittedCount
         let version = self.tlsVersion.map { "\($0)" } ?? "TLS"
-        return "connection \(self.number), \(version): \(count) \(count == 1 ? "notification" : "notifications"), "
-            + self.trial.text
+        let sent = count == 0 ? "no notification" : "\(count) \(count == 1 ? "notification" : "notifications")"
+        let rejected = self.invalid.isEmpty ? "" : ", \(self.invalid.count) not valid (\(self.invalid[0]))"
+        let trial = count == 0 ? "" : ", \(self.trial.text)"
+        return "connection \(self.number), \(version): \(sent)\(rejected)\(trial)"
     }
 }

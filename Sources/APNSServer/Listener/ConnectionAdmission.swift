@@ -67,10 +67,16 @@ final class ConnectionAdmission: Sendable {
         if let alert = CertificateAlert(error) { return self.untrusted(channel, alert) }
         var isClosed = false
         if case .closedDuringHandshake? = error as? TLSError { isClosed = true }
-        let names = TLSErrorNames(remote: "the provider")
-        let reason = (error as? TLSError)?.text(names) ?? IOError.reason(error)
         // Port probes are not worth a warning.
-        self.refuse(channel, .handshake, reason, isQuiet: isClosed)
+        self.refuse(channel, .handshake, Self.handshakeFailure(error), isQuiet: isClosed)
+    }
+
+    /// Why a handshake failed.
+    static func handshakeFailure(_ error: any Error) -> String {
+        if let alert = CertificateAlert(error) {
+            return "\(alert.reason): it must trust the authority of the certificate"
+        }
+        return (error as? TLSError)?.text(TLSErrorNames(remote: "the provider")) ?? IOError.reason(error)
     }
 
     /// Records that a provider has the maximum number of connections.
@@ -87,7 +93,7 @@ final class ConnectionAdmission: Sendable {
         self.unadmitted.log(
             "provider does not trust this listener",
             Self.metadata(channel).merging([
-                LogKey.refusalReason: "the provider ended the handshake with the TLS alert \(alert.name)",
+                LogKey.refusalReason: "\(alert.reason)",
                 LogKey.remedy: "\(alert.remedy)", LogKey.issuer: "\(self.issuer.withLockedValue { $0 })",
             ]) { _, new in new }
         )
@@ -131,6 +137,9 @@ enum CertificateAlert: UInt8, CaseIterable {
         guard case .ownCertificateRefused(let alert, _)? = error as? TLSError else { return nil }
         self.init(rawValue: alert)
     }
+
+    /// What the provider did.
+    var reason: String { "the provider ended the handshake with the TLS alert \(self.name)" }
 
     /// The name in the standard.
     var name: String {

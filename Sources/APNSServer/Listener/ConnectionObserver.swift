@@ -14,6 +14,20 @@ package protocol ConnectionObserver: Sendable {
 
     /// Called when an opened connection has closed.
     func closed(number: UInt64)
+
+    /// Called when the provider has closed its side of an opened connection, which may stay open for a while.
+    func inputClosed(number: UInt64)
+
+    /// Called when a connection failed before its handshake was complete.
+    ///
+    /// `reason` says why, such as "the provider closed the connection during the TLS handshake".
+    func handshakeFailed(_ reason: String)
+}
+
+extension ConnectionObserver {
+    package func inputClosed(number: UInt64) {}
+
+    package func handshakeFailed(_ reason: String) {}
 }
 
 /// A connection after its handshake.
@@ -28,6 +42,8 @@ package struct EstablishedConnection: Sendable {
     package var tlsVersion: TLSVersion?
     /// OpenSSL's name of the cipher.
     package var cipherName: String?
+    /// The host name that the provider requested (SNI); `nil` for none.
+    package var serverName: String?
     /// The negotiated application protocol (ALPN), such as "h2"; `nil` for none.
     package var applicationProtocol: String?
     /// The connection.
@@ -59,12 +75,21 @@ final class ConnectionObserverHandler: ChannelInboundHandler {
                     identity: self.tls.peerCertificate.map { ProviderIdentity($0) },
                     tlsVersion: self.tls.negotiatedVersion,
                     cipherName: self.tls.cipherName,
+                    serverName: self.tls.requestedServerName,
                     applicationProtocol: self.tls.negotiatedProtocol,
                     channel: context.channel
                 )
             )
         }
+        if case .inputClosed? = event as? ChannelEvent, self.isOpen { self.observer.inputClosed(number: self.number) }
         context.fireUserInboundEventTriggered(event)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if !self.isOpen, self.tls.negotiatedVersion == nil {
+            self.observer.handshakeFailed(ConnectionAdmission.handshakeFailure(error))
+        }
+        context.fireErrorCaught(error)
     }
 
     func channelInactive(context: ChannelHandlerContext) {

@@ -17,50 +17,63 @@ package final class GatewayDoctor: Sendable {
     private static let invalidCountMax = 16
     /// How long what follows the first notification may take to arrive, before the trial takes effect.
     package static let gatheringTimeDefault = Duration.milliseconds(500)
-    /// After how long without an answer a connection ends.
+    /// After how long without an answer a connection ends, or one on which everything is accepted.
     package static let silenceDefault = Duration.seconds(10)
+    /// How long a connection stays open after an error response, so that a provider that reads it closes first.
+    package static let responseTimeDefault = Duration.seconds(3)
 
     private struct State {
         var connections: [ObservedConnection] = []
         /// The places in `connections` by their numbers.
         var places: [UInt64: Int] = [:]
+        /// The open connections by their numbers.
+        var channels: [UInt64: any Channel] = [:]
         /// How many connections have had a trial.
         var trialCount = 0
+        /// How many connections with a trial have closed.
+        var completeCount = 0
         var feedbackCount = 0
+        var handshakeFailures: [String] = []
+        var isStopping = false
     }
 
     private let state = NIOLockedValueBox(State())
     private let configuration: ResolvedConfiguration
     private let gatheringTime: Duration
     private let silence: Duration
+    private let responseTime: Duration
     private let start = ContinuousClock.now
     private let logger: Logger
     private let onConnection: @Sendable (ObservedConnection) -> Void
 
     /// Creates a doctor for the provider of a configuration, whose addresses and certificate it uses.
     ///
-    /// `onConnection` is called when a connection with a notification has closed.
+    /// `onConnection` is called when a connection has closed.
     package init(
         _ configuration: ResolvedConfiguration,
         gatheringTime: Duration = GatewayDoctor.gatheringTimeDefault,
         silence: Duration = GatewayDoctor.silenceDefault,
+        responseTime: Duration = GatewayDoctor.responseTimeDefault,
         logger: Logger,
         onConnection: @escaping @Sendable (ObservedConnection) -> Void
     ) {
         self.configuration = configuration
         self.gatheringTime = gatheringTime
         self.silence = silence
+        self.responseTime = responseTime
         self.logger = logger
         self.onConnection = onConnection
     }
 
     /// What was observed so far.
     package var habits: ProviderHabits {
-        self.state.withLockedValue { ProviderHabits($0.connections, feedbackCount: $0.feedbackCount) }
+        self.state.withLockedValue {
+            ProviderHabits($0.connections, feedbackCount: $0.feedbackCount, handshakeFailures: $0.handshakeFailures)
+        }
     }
 
-    /// Whether each trial has been met by enough connections.
-    package var isComplete: Bool { self.state.withLockedValue { $0.trialCount >= ProviderTrial.totalCount } }
+    /// Whether each trial has been met by enough connections, and the reactions were seen.
+    package var isComplete: Bool { self.state.withLockedValue { $0.completeCount >= ProviderTrial.totalCount } }
 
     /// Listens while `body` runs, which gets the ports of notifications and feedback.
     ///
@@ -69,13 +82,14 @@ package final class GatewayDoctor: Sendable {
         var listener = Gateway.listener(self.configuration, Self.connectionCountMax * 2, self.logger)
         // It is to find out what the provider needs.
         listener.listener.versionMin = .tls1_0
-        listener.outcomeTimeout = self.silence
+        (listener.drainTimeout, listener.drainIdleTimeout) = (self.responseTime, self.responseTime)
         listener.listener.connectionObserver = Observer(doctor: self)
         var feedback = Gateway.feedbackListener(self.configuration)
         feedback.listener.versionMin = .tls1_0
         try await Listener(listener, backend: Backend(doctor: self), logger: self.logger).withRunning { listener in
             try await Listener(feedback, store: Feedback(doctor: self), logger: self.logger).withRunning { feedback in
                 defer {
+                    self.state.withLockedValue { $0.isStopping = true }
                     listener.stop()
                     feedback.stop()
                 }
@@ -103,22 +117,62 @@ package final class GatewayDoctor: Sendable {
         }
     }
 
+    /// Closes a connection on which everything was accepted, so that a provider that keeps its connections meets the
+    /// next trial.
+    fileprivate func close(_ number: UInt64) {
+        let now = self.now
+        let channel = self.state.withLockedValue { state -> (any Channel)? in
+            guard let channel = state.channels[number], let place = state.places[number] else { return nil }
+            state.connections[place].effectAt = now
+            return channel
+        }
+        // Without waiting for the close_notify of a provider that does not read.
+        channel?.close(mode: .output).whenComplete { _ in
+            channel?.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
+        }
+    }
+
     fileprivate func opened(_ connection: EstablishedConnection) {
+        let now = self.now
         self.state.withLockedValue { state in
             guard state.connections.count < Self.connectionCountMax else { return }
             var observed = ObservedConnection(number: connection.number)
             observed.identity = connection.identity
             observed.tlsVersion = connection.tlsVersion
             observed.cipherName = connection.cipherName
+            observed.serverName = connection.serverName
+            observed.openedAt = now
+            state.channels[connection.number] = connection.channel
             state.places[connection.number] = state.connections.count
             state.connections.append(observed)
         }
     }
 
     fileprivate func closed(_ number: UInt64) {
-        self.change(number) { $0.closedAt = self.now }
-        let connection = self.state.withLockedValue { state in state.places[number].map { state.connections[$0] } }
-        if let connection, !connection.messages.isEmpty { self.onConnection(connection) }
+        let now = self.now
+        let connection = self.state.withLockedValue { state -> ObservedConnection? in
+            state.channels[number] = nil
+            guard let place = state.places[number] else { return nil }
+            if state.connections[place].closedAt == nil { state.connections[place].closedAt = now }
+            if !state.connections[place].messages.isEmpty { state.completeCount += 1 }
+            return state.connections[place]
+        }
+        if let connection { self.onConnection(connection) }
+    }
+
+    fileprivate func inputClosed(_ number: UInt64) {
+        let now = self.now
+        self.change(number) { connection in
+            if connection.closedAt == nil { connection.closedAt = now }
+        }
+    }
+
+    fileprivate func handshakeFailed(_ reason: String) {
+        self.state.withLockedValue { state in
+            if !state.isStopping, state.handshakeFailures.count < Self.invalidCountMax {
+                state.handshakeFailures.append(reason)
+            }
+        }
     }
 
     /// Why the gateway would not admit a provider; `nil` if it would.
@@ -161,6 +215,10 @@ package final class GatewayDoctor: Sendable {
         func opened(_ connection: EstablishedConnection) { self.doctor.opened(connection) }
 
         func closed(number: UInt64) { self.doctor.closed(number) }
+
+        func inputClosed(number: UInt64) { self.doctor.inputClosed(number) }
+
+        func handshakeFailed(_ reason: String) { self.doctor.handshakeFailed(reason) }
     }
 
     private struct Backend: DeliveryBackend {
@@ -168,7 +226,10 @@ package final class GatewayDoctor: Sendable {
 
         func admit(_ provider: ProviderConnection) -> Admission {
             let refusal = self.doctor.refusal(of: provider)
-            self.doctor.change(provider.number) { $0.refusal = refusal }
+            self.doctor.change(provider.number) { connection in
+                connection.refusal = refusal
+                connection.intermediateCount = provider.intermediates.count
+            }
             return .admitted(TrialConnection(provider.number, self.doctor))
         }
     }
@@ -177,15 +238,18 @@ package final class GatewayDoctor: Sendable {
         let doctor: GatewayDoctor
 
         func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
-            self.doctor.feedbackWasRead()
-            return EmptyList()
+            EmptyList(doctor: self.doctor)
         }
     }
 
     private final class EmptyList: FeedbackList {
+        private let doctor: GatewayDoctor
+
+        init(doctor: GatewayDoctor) { self.doctor = doctor }
+
         func next(_ countMax: Int) -> [FeedbackTuple] { [] }
 
-        func acknowledge() {}
+        func acknowledge() { self.doctor.feedbackWasRead() }
     }
 
     /// A connection with its trial, which takes effect some time after its first notification.
@@ -202,26 +266,29 @@ package final class GatewayDoctor: Sendable {
 
         func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
             self.doctor.messageWasRead(message, on: self.number)
-            guard let trial else {
-                let trial = self.doctor.beginTrial(self.number)
+            let trial = self.trial ?? self.doctor.beginTrial(self.number)
+            if self.trial == nil {
                 self.trial = trial
                 self.firstIdentifier = message.identifier
-                if trial != .acceptance { self.schedule(trial, message.ticket) }
-                return trial == .acceptance ? .accepted : nil
+                self.schedule(trial, message.ticket)
             }
             return trial == .acceptance ? .accepted : nil
         }
 
         private func schedule(_ trial: ProviderTrial, _ ticket: DeliveryTicket) {
             let (doctor, number) = (self.doctor, self.number)
-            MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(doctor.gatheringTime)) {
+            @Sendable func after(_ duration: Duration, _ body: @escaping @Sendable () -> Void) {
+                MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(duration), body)
+            }
+            guard trial != .acceptance else { return after(doctor.silence) { doctor.close(number) } }
+            after(doctor.gatheringTime) {
                 doctor.change(number) { $0.effectAt = doctor.now }
                 switch trial {
                 case .rejection: ticket.settle(.rejected(.binary(.invalidToken)))
                 case .shutdown: ticket.settle(.accepted, isLast: true)
                 case .reset: ticket.settle(.indeterminate(nil))
-                // The listener ends the connection.
-                case .silence, .acceptance: break
+                case .silence: after(doctor.silence) { ticket.settle(.indeterminate(nil)) }
+                case .acceptance: break
                 }
             }
         }

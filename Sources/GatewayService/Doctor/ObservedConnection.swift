@@ -39,6 +39,9 @@ package struct ObservedConnection: Sendable {
             self.payloadByteCount = payloadByteCount
             self.at = at
         }
+
+        /// Whether the expiry is before 2001: some providers write a duration, or another value, in its place.
+        var hasExpired: Bool { self.expiry.map { $0 > 0 && $0 < 1_000_000_000 } ?? false }
     }
 
     /// The number of the connection, from 1.
@@ -46,6 +49,10 @@ package struct ObservedConnection: Sendable {
     package var identity: ProviderIdentity?
     package var tlsVersion: TLSVersion?
     package var cipherName: String?
+    /// The host name that the provider requested (SNI); `nil` for none.
+    package var serverName: String?
+    /// How many certificates the provider sent besides its own.
+    package var intermediateCount = 0
     /// Why the gateway would not admit the certificate; `nil` if it would.
     package var refusal: String?
     package var trial = ProviderTrial.acceptance
@@ -54,9 +61,20 @@ package struct ObservedConnection: Sendable {
     package var omittedCount = 0
     /// What the listener's checks rejected, such as "payload too long".
     package var invalid: [String] = []
-    /// When the trial took effect.
+    package var openedAt = Duration.zero
+    /// When the trial took effect; for ``ProviderTrial/acceptance``, when a connection that was still open was closed.
     package var effectAt: Duration?
+    /// When the provider closed the connection, or its side of it, or when the trial ended it.
     package var closedAt: Duration?
 
     package init(number: UInt64) { self.number = number }
+
+    /// Whether the provider had closed the connection before the trial took effect.
+    var isMissed: Bool {
+        guard let effectAt = self.effectAt, let closedAt = self.closedAt else { return false }
+        return closedAt < effectAt
+    }
+
+    /// Whether the provider closed the connection on its own.
+    var wasLeft: Bool { self.closedAt != nil && (self.effectAt == nil || self.isMissed) }
 }

@@ -34,51 +34,68 @@ package struct ProviderHabits: Sendable {
         package var connectionCount = 0
         /// Whether what it sent again had the same expiry.
         package var keepsExpiry = true
+        /// Whether the provider had closed the connection before the trial took effect.
+        package var isMissed = false
     }
 
-    private let connections: [ObservedConnection]
-    private let feedbackCount: Int
+    let connections: [ObservedConnection]
+    let feedbackCount: Int
+    /// Why handshakes failed.
+    let handshakeFailures: [String]
 
     /// Describes the connections, in the order in which they opened.
-    package init(_ connections: [ObservedConnection], feedbackCount: Int) {
+    package init(_ connections: [ObservedConnection], feedbackCount: Int, handshakeFailures: [String] = []) {
         self.connections = connections
         self.feedbackCount = feedbackCount
+        self.handshakeFailures = handshakeFailures
     }
+
+    var messages: [ObservedConnection.Message] { self.connections.flatMap(\.messages) }
 
     // MARK: Reactions
 
     /// The reactions to all trials, in order.
     package var responses: [Response] {
-        self.connections.indices.compactMap { index in
-            let connection = self.connections[index]
-            guard connection.trial != .acceptance, let effectAt = connection.effectAt else { return nil }
-            // Apart from what it would send anyway.
-            let later = self.connections[(index + 1)...].prefix(Self.laterCountMax)
-                .filter { !$0.messages.isEmpty }
-            return Self.response(connection, effectAt, Array(later))
+        self.connections.compactMap { connection in
+            guard !connection.messages.isEmpty, let effectAt = connection.effectAt else { return nil }
+            return Self.response(connection, effectAt, self.sent(after: connection))
         }
     }
 
     /// How many later connections count as a reaction.
     private static let laterCountMax = 4
 
+    /// What came on other connections after a trial, which may have been open before.
+    private func sent(after connection: ObservedConnection) -> [[ObservedConnection.Message]] {
+        let end = [connection.effectAt, connection.closedAt].compactMap(\.self).min() ?? .zero
+        let later = self.connections.filter { $0.number != connection.number }
+            .map { other in other.messages.filter { $0.at >= end } }.filter { !$0.isEmpty }
+        // Apart from what it would send anyway.
+        return Array(later.sorted { $0[0].at < $1[0].at }.prefix(Self.laterCountMax))
+    }
+
     private static func response(
         _ connection: ObservedConnection,
         _ effectAt: Duration,
-        _ later: [ObservedConnection]
+        _ later: [[ObservedConnection.Message]]
     ) -> Response {
         let following = connection.messages.dropFirst()
         var response = Response(trial: connection.trial, reaction: .unknown, followingCount: following.count)
-        guard let first = connection.messages.first, let next = later.first?.messages.first else { return response }
-        let again = later.map { each in
-            each.messages.filter { message in
-                connection.messages.contains { $0.content == message.content }
-            }
+        response.isMissed = connection.isMissed
+        guard let first = connection.messages.first, let next = later.first?.first else { return response }
+        let again = later.map { messages in
+            messages.filter { message in connection.messages.contains { $0.content == message.content } }
         }
         let contents = Set(again.joined().map(\.content))
         let followingAgain = following.filter { contents.contains($0.content) }.count
-        response.delay = (again.joined().first ?? next).at - effectAt
-        response.connectionCount = again.count { !$0.isEmpty }
+        response.delay = max(.zero, (again.joined().first ?? next).at - effectAt)
+        // One that is sent a second time is the reaction to a later trial.
+        var seen: Set<Int> = []
+        response.connectionCount = again.count { messages in
+            let countBefore = seen.count
+            seen.formUnion(messages.map(\.content))
+            return seen.count > countBefore
+        }
         response.keepsExpiry = again.joined().allSatisfy { message in
             connection.messages.contains { $0.content == message.content && $0.expiry == message.expiry }
         }
@@ -93,20 +110,95 @@ package struct ProviderHabits: Sendable {
         return response
     }
 
+    /// Whether the provider repeats notifications that were accepted, so that nothing shows what it sends again because
+    /// of an error.
+    package var repeatsAccepted: Bool {
+        let accepted = self.connections.filter { $0.trial == .acceptance && !$0.messages.isEmpty }
+        var (count, repeatedCount) = (0, 0)
+        for connection in accepted {
+            var contents: Set<Int> = []
+            repeatedCount += connection.messages.count { !contents.insert($0.content).inserted }
+            let later = connection.wasLeft ? self.sent(after: connection).flatMap { $0.map(\.content) } : []
+            repeatedCount += contents.intersection(later).count
+            count += connection.messages.count
+        }
+        return repeatedCount > 0 && repeatedCount * 2 >= count
+    }
+
+    // MARK: Errors
+
+    /// How soon a provider that reads error responses closes the connection, or one that always does.
+    private static let closeTimeMax = Duration.seconds(1)
+
+    /// Whether the provider reads error responses; `nil` if no trial showed it.
+    var readsErrors: String? {
+        guard self.messages.contains(where: { $0.identifier != nil }) else {
+            return self.messages.isEmpty ? nil : "none, since command 0 has no identifiers"
+        }
+        // After status 10, nothing is read, so it is not known when the provider closes.
+        let tried = self.connections.filter { $0.trial == .rejection && $0.effectAt != nil }
+        guard !tried.isEmpty else { return nil }
+        if !self.repeatsAccepted, self.responses.contains(where: { $0.trial == .rejection && $0.reaction == .rest }) {
+            return "read: it sent again what followed the rejected one"
+        }
+        let open = tried.filter { !$0.isMissed }
+        guard !open.isEmpty else { return "not read: it had closed each connection before" }
+        let closed = open.filter { connection in
+            guard let closedAt = connection.closedAt, let effectAt = connection.effectAt else { return false }
+            return closedAt - effectAt < Self.closeTimeMax
+        }
+        if closed.isEmpty { return "not read, it seems: it kept the connection open after one" }
+        let times = self.connections.filter { $0.trial == .acceptance && $0.wasLeft && !$0.messages.isEmpty }
+            .map { ($0.closedAt ?? .zero) - $0.openedAt }
+        guard closed.count == open.count, times.allSatisfy({ $0 > Self.closeTimeMax * 2 }) else {
+            return "not known: it closes connections anyway"
+        }
+        return "read, it seems: it closed the connection within a second of one"
+    }
+
+    /// Why the provider cannot work, or what was not seen; `nil` if nothing is missing.
+    package var problem: String? {
+        let failure = self.handshakeFailures.last
+        if self.connections.isEmpty {
+            return failure.map { "It cannot connect: \($0)." }
+                ?? "Nothing connected. Check that the provider runs, its hosts file, and the address and ports."
+        }
+        if self.messages.isEmpty {
+            if let invalid = self.connections.flatMap(\.invalid).last {
+                return "None of its notifications is valid: \(invalid)."
+            }
+            return
+                "It sent no notification. If it reports an error of TLS, it does not trust the gateway: let it trust "
+                + "the certificate of its authority, or do not let it verify."
+        }
+        guard self.ignoresRejections == nil else { return nil }
+        return "What it does after a rejection was not seen, so this says nothing about rejections. Let it send longer."
+    }
+
     // MARK: Settings
 
     /// Whether error responses must not be sent to the provider (`rejections: ignore`), and why; `nil` if no trial
     /// showed it.
     package var ignoresRejections: (isSet: Bool, reason: String)? {
         let known = self.responses.filter { $0.trial == .rejection && $0.reaction != .unknown }
+        if !known.isEmpty, self.repeatsAccepted {
+            return (true, "it repeats notifications anyway, which is not to be taken for an answer to an error")
+        }
         if known.contains(where: { [.all, .first].contains($0.reaction) }) {
             return (true, "it sends a rejected notification again, and would never get past a dead token")
         }
         let telling = known.filter { $0.followingCount > 0 }
-        if telling.contains(where: { $0.reaction == .rest || $0.reaction == .part }) {
+        let resends = telling.filter { $0.reaction == .rest || $0.reaction == .part }
+        if !resends.isEmpty, resends.allSatisfy(\.keepsExpiry) {
             return (false, "after an error response, it sends again what followed")
         }
+        if !resends.isEmpty {
+            return (true, "what it sends again has another expiry, so some would arrive twice")
+        }
         guard telling.isEmpty else { return (true, "after an error response, what followed is lost") }
+        if !known.isEmpty, known.allSatisfy(\.isMissed) {
+            return (true, "it closes each connection without waiting for an error response")
+        }
         guard !known.isEmpty else { return nil }
         return (false, "nothing followed its rejected notifications, so nothing is lost")
     }
@@ -121,7 +213,7 @@ package struct ProviderHabits: Sendable {
         if let rejections = self.ignoresRejections {
             provider.append("    rejections: \(rejections.isSet ? "ignore" : "report")  # \(rejections.reason)")
             if rejections.isSet, self.feedbackCount > 0 {
-                provider.append("    rejectedToFeedback: true  # it reads the feedback list")
+                provider.append("    rejectedToFeedback: true  # it asks for the feedback list")
             }
         }
         let byteCountMax = self.messages.map(\.payloadByteCount).max() ?? 0
@@ -137,107 +229,5 @@ package struct ProviderHabits: Sendable {
         }
         return (listen.isEmpty ? [] : ["listen:"] + listen)
             + (provider.isEmpty ? [] : ["providers:", "  - name: \(name)"] + provider)
-    }
-
-    // MARK: Text
-
-    private var messages: [ObservedConnection.Message] { self.connections.flatMap(\.messages) }
-
-    /// What was observed, in lines of a name and a value.
-    package var lines: [(name: String, value: String)] {
-        let messages = self.messages
-        guard !self.connections.isEmpty else { return [("connections", "none completed a TLS handshake")] }
-        func list(_ values: [String]) -> String {
-            var seen: Set<String> = []
-            return values.filter { seen.insert($0).inserted }.prefix(4).joined(separator: ", ")
-        }
-        var lines: [(name: String, value: String)] = [
-            ("TLS", list(self.connections.compactMap { $0.tlsVersion.map { "\($0)" } })),
-            ("cipher", list(self.connections.compactMap(\.cipherName))),
-            ("certificate", list(self.connections.compactMap { $0.identity.map { "\($0)" } })),
-        ]
-        let refusals = list(self.connections.compactMap(\.refusal))
-        if !refusals.isEmpty { lines.append(("", "the gateway would not admit it: \(refusals)")) }
-        let sizes = self.connections.map { $0.messages.count + $0.omittedCount }
-        lines.append(("connections", "\(sizes.count); notifications on each: \(Self.range(sizes))"))
-        if !messages.isEmpty {
-            lines.append(("command", list(messages.map { "\($0.command.rawValue)" })))
-            lines.append(("identifiers", self.identifiers))
-            lines.append(("tokens", "\(Self.range(messages.map(\.tokenByteCount))) bytes"))
-            lines.append(("payloads", "\(Self.range(messages.map(\.payloadByteCount))) bytes"))
-            lines.append(("priority", list(messages.map { $0.priority.map { "\($0)" } ?? "none" })))
-            lines.append(("expiry", list(messages.map { $0.expiry.map { $0 == 0 ? "0" : "a time" } ?? "none" })))
-        }
-        let invalid = list(self.connections.flatMap(\.invalid))
-        if !invalid.isEmpty { lines.append(("not valid", invalid)) }
-        for trial in ProviderTrial.allCases.dropFirst() {
-            let responses = self.responses.filter { $0.trial == trial }
-            guard !responses.isEmpty else { continue }
-            let texts = responses.map(\.text)
-            for (index, text) in Self.counted(texts).enumerated() {
-                lines.append((index == 0 ? "after \(trial == .shutdown ? "status 10" : trial.rawValue)" : "", text))
-            }
-        }
-        lines.append(("feedback", self.feedbackCount > 0 ? "lists read: \(self.feedbackCount)" : "not read"))
-        return lines
-    }
-
-    /// Whether identifiers count from 0 or 1, or have another order.
-    private var identifiers: String {
-        let runs = self.connections.map { $0.messages.map(\.identifier) }.filter { !$0.isEmpty }
-        let all = runs.flatMap { $0 }
-        guard all.contains(where: { $0 != nil }) else { return "none" }
-        let isCounting = runs.allSatisfy { run in
-            zip(run, run.dropFirst()).allSatisfy { before, after in before.map { $0 &+ 1 } == after }
-        }
-        let starts = Set(runs.map(\.first))
-        if all.count > 1, Set(all).count == 1 { return "always \(all[0] ?? 0)" }
-        guard isCounting else { return "not consecutive" }
-        if starts == [0] { return "from 0 on each connection" }
-        if starts == [1] { return "from 1 on each connection" }
-        return "consecutive, from \(runs[0][0] ?? 0), across connections"
-    }
-
-    private static func range(_ values: [Int]) -> String {
-        let (least, most) = (values.min() ?? 0, values.max() ?? 0)
-        return least == most ? "\(least)" : "\(least) to \(most)"
-    }
-
-    /// Each text once, with its number if there are several.
-    private static func counted(_ texts: [String]) -> [String] {
-        var counts: [(text: String, count: Int)] = []
-        for text in texts {
-            if let index = counts.firstIndex(where: { $0.text == text }) {
-                counts[index].count += 1
-            } else {
-                counts.append((text, 1))
-            }
-        }
-        return counts.map { $0.count == 1 ? $0.text : "\($0.count) times: \($0.text)" }
-    }
-}
-
-extension ProviderHabits.Response {
-    /// What the provider did, for people.
-    fileprivate var text: String {
-        let what =
-            switch self.reaction {
-            case .unknown: "it has sent nothing since"
-            case .nothing where self.followingCount > 0:
-                "it sent nothing again, so what followed (\(self.followingCount)) is lost"
-            case .nothing: "it sent nothing again"
-            case .rest: "it sent again what followed"
-            case .all: "it sent again the first one and what followed"
-            case .first where self.followingCount > 0: "it sent again only the first one"
-            case .first: "it sent the notification again"
-            case .part: "it sent again a part of what followed"
-            }
-        guard self.reaction != .unknown, self.reaction != .nothing else { return what }
-        let seconds =
-            (self.delay ?? .zero) < .seconds(1)
-            ? "within a second" : "after \((self.delay ?? .zero).components.seconds) s"
-        let expiry = self.keepsExpiry ? "" : ", with another expiry"
-        let connections = self.connectionCount > 1 ? ", over \(self.connectionCount) connections" : ""
-        return "\(what), \(seconds)\(connections)\(expiry)"
     }
 }

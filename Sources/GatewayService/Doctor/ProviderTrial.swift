@@ -2,7 +2,7 @@
 
 /// What a provider under observation meets on one connection.
 package enum ProviderTrial: String, CaseIterable, Sendable {
-    /// Everything is accepted.
+    /// Everything is accepted, and a connection that stays open is closed after a while.
     case acceptance
     /// The first notification is rejected with status 8 (invalid token), after others have arrived.
     case rejection
@@ -21,8 +21,17 @@ package enum ProviderTrial: String, CaseIterable, Sendable {
     /// The trials alternate, so that a provider that connects seldom has met all of them soon.
     package static func at(_ index: Int) -> ProviderTrial { Self.allCases[index % Self.allCases.count] }
 
-    /// After how many connections with notifications every trial is complete.
-    package static var totalCount: Int { Self.allCases.count * Self.connectionCount }
+    /// How many connections with notifications complete every trial: the last one shows the reaction to the one before.
+    package static var totalCount: Int { Self.allCases.count * Self.connectionCount + 1 }
+
+    /// What the provider meets, in the report.
+    package var name: String {
+        switch self {
+        case .acceptance: "a close"
+        case .shutdown: "status 10"
+        case .rejection, .reset, .silence: self.rawValue
+        }
+    }
 
     /// What is done to the provider, for people.
     package var text: String {

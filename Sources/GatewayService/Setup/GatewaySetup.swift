@@ -315,7 +315,7 @@ package struct GatewaySetup {
             [
                 "# Many clients of this kind never read an error response, and lose what they write after one.",
                 "# With ignore, nothing is lost, but rejections are not reported to the provider. If it reads error",
-                "# responses (rpush, ApnsPHP), set report.", "rejections: ignore",
+                "# responses and sends again what followed (ApnsPHP), set report.", "rejections: ignore",
             ]
                 + (self.client.usesFeedbackForRejections
                     ? ["rejectedToFeedback: true   # rejected tokens are in the feedback list, too"] : [])

@@ -5,6 +5,7 @@ import APNSWire
 import Foundation
 import GatewayService
 import Logging
+import OpenSSLTLS
 import TestSupport
 import Testing
 
@@ -23,6 +24,7 @@ import Testing
             configuration,
             gatheringTime: .milliseconds(50),
             silence: .milliseconds(300),
+            responseTime: .milliseconds(500),
             logger: Logger(label: "doctor")
         ) { continuation.yield($0.trial) }
         var trials: [ProviderTrial] = []
@@ -50,6 +52,63 @@ import Testing
         }
     }
 
+    @Test func `a provider that keeps its connection meets every trial`() async throws {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        let configuration = try ResolvedConfiguration(
+            contentsOf: folder.path("gateway.yaml"),
+            environment: [:],
+            now: Timestamp.now.secondsSince1970
+        )
+        let (closed, continuation) = AsyncStream.makeStream(of: Void.self)
+        let doctor = GatewayDoctor(
+            configuration,
+            gatheringTime: .milliseconds(20),
+            silence: .milliseconds(100),
+            responseTime: .milliseconds(100),
+            logger: Logger(label: "doctor")
+        ) { _ in continuation.yield() }
+        try await doctor.withRunning { port, _ in
+            let pem = folder.path("provider.pem")
+            let isOver = ObservedValue(false)
+            Thread.detachNewThread {
+                var number: UInt32 = 0
+                while !isOver.current {
+                    guard let connection = BlockingConnection(port: port, pem: pem) else { continue }
+                    while !isOver.current, !connection.isEnded(within: 5) {
+                        _ = connection.write(HabitRun.frame(number, identifier: number, expiry: 0, usesItems: true))
+                        number += 1
+                    }
+                }
+            }
+            for await _ in closed where doctor.isComplete { break }
+            isOver.change { $0 = true }
+        }
+        let habits = doctor.habits
+        for trial in ProviderTrial.allCases {
+            #expect(habits.responses.count { $0.trial == trial } >= ProviderTrial.connectionCount, "\(trial)")
+        }
+        let text = habits.lines.map { "\($0.name): \($0.value)" }
+        #expect(text.contains { $0.hasSuffix("; it keeps them open") } && text.contains("SNI: none"), "\(text)")
+    }
+
+    @Test func `a provider that ends its handshakes is reported`() async throws {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        let configuration = try ResolvedConfiguration(
+            contentsOf: folder.path("gateway.yaml"),
+            environment: [:],
+            now: Timestamp.now.secondsSince1970
+        )
+        let doctor = GatewayDoctor(configuration, logger: Logger(label: "doctor")) { _ in }
+        try await doctor.withRunning { port, _ in
+            let other = TLSTrust.pem(try CertificateAuthority(name: "Foreign").certificatePEM)
+            let tls = TLSConfiguration.client(identity: folder.provider.identity, trust: other)
+            _ = try? await ScriptedProvider.withConnection(port: port, tls: tls) { try await $0.end() }
+            try await eventually("the failure is recorded") { doctor.habits.problem?.contains("it must trust") == true }
+        }
+    }
+
     @Test func `the command prints what it saw when it is interrupted`() async throws {
         let folder = try GatewayProgram.Folder()
         try folder.configure(upstreamPort: 1)
@@ -71,7 +130,7 @@ import Testing
         child.send(SIGINT)
         let ending = try await child.end()
         let output = folder.read("output")
-        #expect(ending.code == 1 && output.contains("from 0 on each connection"), "\(output) \(folder.read("log"))")
+        #expect(ending.code == 1 && output.contains("consecutive, from 0\n"), "\(output) \(folder.read("log"))")
     }
 }
 
