@@ -158,8 +158,10 @@ import Testing
             let upstream = GatewayUpstream { number, _ in Self.reply(number) }
             let folder = try GatewayProgram.Folder()
             var answers: [ScriptedWebhook.Answer] = []
-            for _ in 0..<30 {
-                answers.append([.status(200), .status(200), .cut, .status(500), .refuse][random.below(5)])
+            // The gateway waits longer after each failure in a row.
+            for _ in 0..<6 {
+                for _ in 0..<random.below(3) { answers.append([.cut, .status(500), .refuse][random.below(3)]) }
+                for _ in 0...random.below(3) { answers.append(.status(200)) }
             }
             let webhook = ScriptedWebhook(answers)
             let counts = (0..<3).map { _ in 1 + random.below(180) }
