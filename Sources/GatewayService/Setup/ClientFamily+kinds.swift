@@ -16,7 +16,7 @@ extension ClientFamily {
             [
                 """
                 Replace the .p12 file of the pass server with provider-legacy.p12 (Apple's Pass Server: the only .p12
-                file in Data/Certificate). Its passphrase is in provider-passphrase.txt. Start the server for
+                file in Data/Certificate; create it). Its passphrase is in provider-passphrase.txt. Start the server for
                 production. The certificate that signs passes stays as it is.
                 """
             ]
