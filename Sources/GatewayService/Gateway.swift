@@ -298,11 +298,11 @@ package final class Gateway: Sendable {
             spool.stop()
             await spool.flush()
         }
-        await self.outcomes?.flush()
-        // What has its outcome on the disk now leaves its spool.
-        for spool in self.spools.values { await spool.flush() }
         await self.shared?.flush()
         await self.store.flush()
+        // A dead token has its outcome when it is listed, and leaves its spool when the outcome is on the disk.
+        await self.outcomes?.flush()
+        for spool in self.spools.values { await spool.flush() }
         if let failure { throw failure }
         return unsettled
     }

@@ -7,6 +7,7 @@ import Foundation
 import NIOCore
 import TestSupport
 import Testing
+import TokenStore
 
 /// Goal: who reads the files, or has a webhook, learns what became of each notification, even if the gateway is killed.
 @Suite(.timeLimit(.minutes(TestEffort.count(2, long: 20)))) struct GatewayOutcomesTests {
@@ -125,6 +126,45 @@ import Testing
         #expect(Set(lines.map(\.cause)) == ["accepted", "dead", "ignored"])
         let mode = try FileManager.default.attributesOfItem(atPath: folder.path("outcomes"))[.posixPermissions] as? Int
         #expect(mode == 0o750)
+    }
+
+    @Test func `with a spool, each notification has an outcome, also after SIGKILL and an end`() async throws {
+        let upstream = GatewayUpstream { number, _ in Self.reply(number) }
+        let folder = try GatewayProgram.Folder()
+        let spool = folder.path("database/spool")
+        try await upstream.run(folder) { port in
+            let clients = Self.clients + "\n    spool: database/spool"
+            try folder.configure(upstreamPort: port, limits: Self.settings(nil), clients: clients)
+            for (round, isKilled) in [true, false].enumerated() {
+                let gateway = try await GatewayProgram(folder)
+                let first = UInt32(round * 300 + 1)
+                try await gateway.connect { provider in
+                    try await provider.send(try GatewayProgram.frames(first...first + 299))
+                    // The answer to a probe comes when everything before it is stored.
+                    try await provider.send(try GatewayProgram.probe(1))
+                    let answer = try await provider.received(byteCount: 6)
+                    #expect(answer == GatewayProgram.response(.missingDeviceToken, 1))
+                    if isKilled { gateway.child.send(SIGKILL) }
+                }
+                guard !isKilled else {
+                    _ = try await gateway.child.end()
+                    continue
+                }
+                let ending = try await gateway.end()
+                #expect(ending.code == 0)
+            }
+            // An outcome that is on the disk at an orderly end has left the spool.
+            let identifiers = Set(try Self.lines(folder).map(\.identifier))
+            let spooledCount = try SQLiteNotificationSpool.count(folder: spool)
+            #expect(spooledCount.map { identifiers.count + $0 } == 600)
+            let gateway = try await GatewayProgram(folder)
+            try await eventually("an empty spool") { try SQLiteNotificationSpool.count(folder: spool) == 0 }
+            #expect(try await gateway.end().code == 0)
+        }
+        let lines = try Self.lines(folder)
+        #expect(Set(lines.map(\.identifier)) == Set(1...600))
+        // They have expiry 0: what is in doubt after SIGKILL is not sent again.
+        #expect(lines.filter { !$0.isTrue && $0.cause != "unknown" } == [])
     }
 
     @Test func `a program that never reads errors prunes its table with one command`() async throws {
