@@ -49,7 +49,9 @@ static uint32_t frame_count(const char *text) {
     char *end = NULL;
     unsigned long value = strtoul(text, &end, 10);
     // The probe has the identifier after that of the last frame.
-    if (*end != '\0' || value == 0 || value >= UINT32_MAX) fail("--count and --window want a number of frames.");
+    if (*end != '\0' || value == 0 || value >= UINT32_MAX) {
+        fail("--count, --window, --connections and --rate want a number.");
+    }
     return (uint32_t)value;
 }
 
@@ -60,11 +62,13 @@ static void read_options(struct run *run, int count, char **arguments) {
         {"trust", required_argument, NULL, 't'},       {"count", required_argument, NULL, 'n'},
         {"window", required_argument, NULL, 'w'},      {"token", required_argument, NULL, 'd'},
         {"ciphers", required_argument, NULL, 'i'},     {"vary", no_argument, NULL, 'v'},
-        {"spread", no_argument, NULL, 's'},
+        {"spread", no_argument, NULL, 's'},            {"connections", required_argument, NULL, 'm'},
+        {"rate", required_argument, NULL, 'r'},
         {NULL, 0, NULL, 0},
     };
     run->host = "127.0.0.1";
     run->window = WINDOW_FRAMES;
+    run->connections = 1;
     for (int option; (option = getopt_long(count, arguments, "", options, NULL)) != -1;) {
         switch (option) {
         case 'h': run->host = optarg; break;
@@ -78,12 +82,14 @@ static void read_options(struct run *run, int count, char **arguments) {
         case 'i': run->ciphers = optarg; break;
         case 'v': run->varies = 1; break;
         case 's': run->spreads = 1; break;
+        case 'm': run->connections = frame_count(optarg); break;
+        case 'r': run->rate = frame_count(optarg); break;
         default: exit(64);
         }
     }
     if (!run->port || !run->certificate || !run->key || !run->trust || run->count == 0) {
         fail("Wanted: --port N --certificate FILE --key FILE --trust FILE --count N [--host NAME] [--window N] "
-             "[--token HEX] [--spread] [--ciphers LIST] [--vary]");
+             "[--token HEX] [--spread] [--ciphers LIST] [--vary] [--connections N] [--rate N]");
     }
 }
 

@@ -35,6 +35,10 @@ struct run {
     uint32_t count;
     // The maximum number of unverified frames, for the client that verifies them.
     uint32_t window;
+    // For the client with several connections: how many, and the frames a second on all of them; 0 for all that the
+    // gateway reads.
+    uint32_t connections;
+    uint32_t rate;
     // How far ahead memory for frames is prefetched; 0 for none.
     size_t prefetch_bytes;
     SSL_CTX *context;
