@@ -8,7 +8,7 @@ import NIOConcurrencyHelpers
 final class ResponseClassifier: Sendable {
     private struct State {
         var invalidTokenRunCount = 0
-        /// The number of notifications in a row of which the topic of their own was refused.
+        /// The number of notifications of which the topic of their own was refused, since one was accepted.
         var refusedTopicRunCount = 0
         /// The number of notifications with an answer other than a problem of the service.
         var answeredCount: UInt64 = 0
@@ -52,7 +52,7 @@ final class ResponseClassifier: Sendable {
 
     /// Records the last answer to a notification.
     ///
-    /// A refused topic is a fault of the notification if it is its own, unless too many in a row are refused.
+    /// A refused topic is a fault of the notification if it is its own, unless many are refused and none is accepted.
     ///
     /// Returns whether the notification is at fault.
     func rejected(
@@ -77,7 +77,7 @@ final class ResponseClassifier: Sendable {
         return false
     }
 
-    /// So many notifications in a row whose own topics are refused do not end a batch.
+    /// So many notifications whose own topics are refused, and none accepted between, do not end a batch.
     static let refusedTopicRunCountMax = 50
 
     private func countRefusedTopic() -> Int {

@@ -24,6 +24,34 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
     private struct Group {
         var range: ClosedRange<Int64>
         var marks: [UInt8]
+        /// Whether the marks are those of the file.
+        var hasMarks = false
+    }
+
+    /// What is known of a row, whose numbers may be damaged.
+    private struct StoredRow {
+        /// Its key in the file.
+        let key: Int64
+        var first: Int64
+        var last: Int64
+        /// The number of its notifications, as far as they can be read.
+        var count: Int64
+        var isIntact: Bool
+        /// Whether it is intact with other numbers than those of the file.
+        var isRestored: Bool
+
+        /// The numbers that it had, as far as one of them is right and they are among these.
+        func range(in free: Range<Int64>) -> ClosedRange<Int64>? {
+            let count = min(self.count, free.upperBound - free.lowerBound)
+            guard count > 0 else { return nil }
+            if free.contains(self.last), self.last - count + 1 >= free.lowerBound {
+                return (self.last - count + 1)...self.last
+            }
+            if free.contains(self.first), free.upperBound - self.first >= count {
+                return self.first...(self.first + count - 1)
+            }
+            return free.lowerBound...(free.lowerBound + count - 1)
+        }
     }
 
     private let path: String
@@ -109,19 +137,110 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
                 PRAGMA user_version = \(Self.version)
                 """
         )
+        try Self.separateDamagedRows(database)
         // All rows, if the position is damaged.
         let sent = try Self.sentThrough(database) ?? .max
+        let hasLostMarks = try Self.removeLostMarks(database)
         var next = Int64.min
-        while var group = try Self.group(endingAtOrAfter: next, database), group.range.lowerBound <= sent {
-            for (index, id) in group.range.enumerated() where id <= sent {
+        while var group = try Self.group(endingAtOrAfter: next, database),
+            hasLostMarks || group.range.lowerBound <= sent
+        {
+            let isLost = hasLostMarks && !group.hasMarks
+            for (index, id) in group.range.enumerated() where id <= sent || isLost {
                 group.marks[index] = max(group.marks[index], Mark.inDoubt)
             }
-            try Self.store(group, database)
+            if isLost || group.range.lowerBound <= sent { try Self.store(group, database) }
             guard group.range.upperBound < .max else { break }
             next = group.range.upperBound + 1
         }
         try Self.set(sentThrough: 0, database)
         return try Self.contents(database)
+    }
+
+    /// Restores rows of which only a number is damaged, and gives other damaged rows numbers that no intact row has, so
+    /// that they cost no notification of another row.
+    ///
+    /// The latter stay damaged, since their checksums do not match.
+    private static func separateDamagedRows(_ database: Database) throws {
+        var rows: [StoredRow] = []
+        let statement = try PurgeStatement(
+            database,
+            sql: "SELECT last, first, checksum, content FROM notifications ORDER BY last"
+        )
+        try statement.forEachRow { row in
+            unsafe rows.append(Self.stored(row.integer(0), row.integer(1), row.bytes(3), row.integer(2)))
+            return true
+        }
+        rows.sort { $0.last < $1.last }
+        var moves: [(key: Int64, range: ClosedRange<Int64>)] = []
+        var homeless: [StoredRow] = []
+        var lowest: Int64 = 1
+        for (index, row) in rows.enumerated() {
+            var range = row.isIntact ? row.first...row.last : nil
+            if !row.isIntact {
+                let next = rows[(index + 1)...].first(where: \.isIntact)?.first ?? .max
+                range = lowest < next ? row.range(in: lowest..<next) : nil
+            }
+            guard let range else {
+                homeless.append(row)
+                continue
+            }
+            if !row.isIntact || row.isRestored { moves.append((row.key, range)) }
+            lowest = range.upperBound + 1
+        }
+        for row in homeless where lowest < Int64.max - row.count {
+            moves.append((row.key, lowest...(lowest + row.count - 1)))
+            lowest += row.count
+        }
+        try Self.move(moves, database)
+    }
+
+    private static func stored(
+        _ last: Int64,
+        _ first: Int64,
+        _ bytes: UnsafeRawBufferPointer,
+        _ checksum: Int64
+    ) -> StoredRow {
+        let count = unsafe Self.notificationCount(bytes)
+        var row = StoredRow(key: last, first: first, last: last, count: count, isIntact: false, isRestored: false)
+        // As it is, and with one of its numbers by the other one.
+        for (first, last) in [(first, last), (last &- count &+ 1, last), (first, first &+ count &- 1)] {
+            guard first > 0, last < .max, last &- first == count - 1,
+                unsafe Self.checksum(bytes, first, last) == checksum
+            else { continue }
+            (row.isIntact, row.isRestored) = (true, first != row.first || last != row.last)
+            (row.first, row.last) = (first, last)
+            break
+        }
+        return row
+    }
+
+    private static func move(_ moves: [(key: Int64, range: ClosedRange<Int64>)], _ database: Database) throws {
+        // First to where no row is.
+        for (index, move) in moves.enumerated() {
+            let sql = "UPDATE notifications SET last = ? WHERE last = ?"
+            try database.execute(sql: sql, arguments: [Int64.min + 1 + Int64(index), move.key])
+        }
+        for (index, move) in moves.enumerated() {
+            let sql = "UPDATE notifications SET last = ?, first = ? WHERE last = ?"
+            let (range, place) = (move.range, Int64.min + 1 + Int64(index))
+            try database.execute(sql: sql, arguments: [range.upperBound, range.lowerBound, place])
+        }
+    }
+
+    /// The number of notifications in the content of a row, as far as they can be read; at least one.
+    private static func notificationCount(_ bytes: UnsafeRawBufferPointer) -> Int64 {
+        var content = unsafe ByteBuffer(bytes: bytes)
+        var count: Int64 = 0
+        while count < Self.groupCountMax, content.readNotification(0) != nil { count += 1 }
+        // What cannot be read is at least one more.
+        return content.readableBytes == 0 ? max(1, count) : min(count + 1, Int64(Self.groupCountMax))
+    }
+
+    /// Removes marks that belong to no row; returns whether there were any, so that a row has lost its own.
+    private static func removeLostMarks(_ database: Database) throws -> Bool {
+        try database.execute(sql: "DELETE FROM marks WHERE last NOT IN (SELECT last FROM notifications)")
+        return database.changesCount > 0
     }
 
     private static func contents(_ database: Database) throws -> SpoolContents {
@@ -267,25 +386,24 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
     }
 
     /// The columns of a row that ``group(_:)`` reads.
-    private static let groupColumns = """
-        n.last, n.first, (SELECT max(last) FROM notifications WHERE last < n.last), m.checksum, m.marks
-        """
+    private static let groupColumns = "n.last, n.first, m.checksum, m.marks"
     private static let tables = "notifications n LEFT JOIN marks m ON m.last = n.last"
 
     /// Reads the numbers and the marks of a row; all are in doubt if the marks are damaged.
     private static func group(_ row: SQLiteRow) -> Group {
         let (last, first) = (row.integer(0), row.integer(1))
         // As far as they can be right, if they are damaged.
-        let lowest = max(row.kind(2) == .null ? .min : row.integer(2) &+ 1, last &- Int64(Self.groupCountMax - 1))
-        let range = min(max(first, lowest), last)...last
-        guard row.kind(4) != .null else {
+        let range = min(max(first, last &- Int64(Self.groupCountMax - 1)), last)...last
+        guard row.kind(3) != .null else {
             return Group(range: range, marks: [UInt8](repeating: Mark.none, count: range.count))
         }
-        let marks = unsafe row.bytes(4)
+        let marks = unsafe row.bytes(3)
         guard marks.count == range.count,
-            unsafe Self.checksum(marks, range.lowerBound, last) == row.integer(3)
-        else { return Group(range: range, marks: [UInt8](repeating: Mark.inDoubt, count: range.count)) }
-        return unsafe Group(range: range, marks: Array(marks))
+            unsafe Self.checksum(marks, range.lowerBound, last) == row.integer(2)
+        else {
+            return Group(range: range, marks: [UInt8](repeating: Mark.inDoubt, count: range.count), hasMarks: true)
+        }
+        return unsafe Group(range: range, marks: Array(marks), hasMarks: true)
     }
 
     private static func group(endingAtOrAfter id: Int64, _ database: Database) throws -> Group? {
@@ -325,7 +443,7 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
         try statement.forEachRow { row in
             let group = Self.group(row)
             let notifications = Self.notifications(row, group.range)
-            if notifications == nil { page.damagedByteCount += unsafe row.bytes(6).count }
+            if notifications == nil { page.damagedByteCount += unsafe row.bytes(5).count }
             for (index, number) in group.range.enumerated() where number > id && group.marks[index] != Mark.ended {
                 guard var notification = notifications?[index] else {
                     page.damaged.append(number)
@@ -345,8 +463,8 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
 
     /// Reads the notifications of a row; `nil` if it is damaged.
     private static func notifications(_ row: SQLiteRow, _ range: ClosedRange<Int64>) -> [SpooledNotification]? {
-        let bytes = unsafe row.bytes(6)
-        guard unsafe Self.checksum(bytes, row.integer(1), row.integer(0)) == row.integer(5) else { return nil }
+        let bytes = unsafe row.bytes(5)
+        guard unsafe Self.checksum(bytes, row.integer(1), row.integer(0)) == row.integer(4) else { return nil }
         var content = unsafe ByteBuffer(bytes: bytes)
         var notifications: [SpooledNotification] = []
         notifications.reserveCapacity(range.count)

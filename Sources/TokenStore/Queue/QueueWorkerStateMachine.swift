@@ -47,8 +47,9 @@ package struct QueueWorkerStateMachine: Sendable {
         package var lease = Duration.seconds(30)
         /// How long to wait before asking for chunks again if there are none, on average.
         package var pollInterval = Duration.seconds(1)
-        /// The same for a worker that is told of new batches; it has to ask for chunks of workers that died.
-        package var listeningPollInterval: Duration { max(self.lease, self.pollInterval) }
+        /// The same for a worker that is told of new batches: it has to ask for chunks that others gave back, or held
+        /// when they died.
+        package var listeningPollInterval = Duration.seconds(30)
         /// How many notifications a worker holds at which it claims no more; a chunk is claimed whole.
         ///
         /// Over the binary protocol, what is held is verified together, and each verification costs a connection.

@@ -16,8 +16,8 @@ import Testing
         let path = try scene.write("batch.jsonl", (1...10).map { SendScene.line($0) }.joined())
         try await QueueScene.with(scene) { queue in
             try await SendScene.withGateway(deviceCount: 10) { simulator in
-                // Such a worker would ask again after half an hour.
-                let options = ["--lease", "1h", "--listen", queue.server.address]
+                // Such a worker would ask again after 15 seconds at the earliest.
+                let options = ["--listen", queue.server.address]
                 let words = queue.worker(simulator.http2Port, "http2", results: "r.jsonl", options)
                 let streams = Child.Streams(error: scene.path("worker.err"))
                 let worker = try Child(words.filter { $0 != "--until-done" }, streams)
@@ -32,7 +32,7 @@ import Testing
                         ) > 0
                     }
                     #expect(try await queue.load(path).ending.code == 0)
-                    try await eventually("batch \(count) is done", within: .seconds(20)) {
+                    try await eventually("batch \(count) is done", within: .seconds(10)) {
                         try simulator.count(10) == count
                     }
                     guard count == 2 else { continue }
