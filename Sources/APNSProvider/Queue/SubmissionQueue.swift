@@ -246,7 +246,7 @@ final class SubmissionQueue: NotificationSource {
 }
 
 /// What came of adding a notification to a queue.
-private struct Enqueueing {
+private struct EnqueueResult {
     var receipt: SubmissionReceipt
     var wake: QueueStateMachine.Callback?
     var isSuppressed = false
@@ -263,21 +263,21 @@ extension NotificationQueue.State where Storage == FrameBlocks {
         _ receiver: any SubmissionReceiver,
         _ key: UInt64,
         _ configuration: borrowing BinaryConfiguration
-    ) -> Enqueueing {
-        guard self.machine.mayEnqueue else { return Enqueueing(receipt: self.machine.refusal) }
+    ) -> EnqueueResult {
+        guard self.machine.mayEnqueue else { return EnqueueResult(receipt: self.machine.refusal) }
         guard !self.storage.rejected.isSuppressed(notification.token) else {
-            return Enqueueing(receipt: .full, isSuppressed: true)
+            return EnqueueResult(receipt: .full, isSuppressed: true)
         }
         let number = self.machine.nextNumber
         guard self.storage.append(notification, command: configuration.command, number: number) else {
-            return Enqueueing(receipt: .full)
+            return EnqueueResult(receipt: .full)
         }
         self.storage.submissions.append(number, receiver, key: key)
         let startsClock = configuration.queueTimeout != nil && self.storage.clockMarks == nil
         if startsClock { self.storage.clockMarks = [] }
         let endsRest = self.storage.isResting && self.storage.hasFullBlock
         let wake = self.machine.enqueue().wake
-        return Enqueueing(receipt: .submitted(number), wake: wake, startsClock: startsClock, endsRest: endsRest)
+        return EnqueueResult(receipt: .submitted(number), wake: wake, startsClock: startsClock, endsRest: endsRest)
     }
 }
 
@@ -288,7 +288,7 @@ extension NotificationQueue where Storage == FrameBlocks {
         _ receiver: any SubmissionReceiver,
         _ key: UInt64,
         _ configuration: borrowing BinaryConfiguration
-    ) -> Enqueueing {
+    ) -> EnqueueResult {
         self.lock.lock()
         defer { self.lock.unlock() }
         return self.state.enqueue(notification, receiver, key, configuration)

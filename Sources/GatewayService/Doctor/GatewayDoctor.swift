@@ -169,9 +169,10 @@ package final class GatewayDoctor: Sendable {
 
     fileprivate func handshakeFailed(_ reason: String) {
         self.state.withLockedValue { state in
-            if !state.isStopping, state.handshakeFailures.count < Self.invalidCountMax {
-                state.handshakeFailures.append(reason)
-            }
+            guard !state.isStopping else { return }
+            // The last ones, since what scans ports may come before the provider.
+            if state.handshakeFailures.count >= Self.invalidCountMax { state.handshakeFailures.removeFirst() }
+            state.handshakeFailures.append(reason)
         }
     }
 

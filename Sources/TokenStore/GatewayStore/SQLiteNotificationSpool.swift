@@ -173,7 +173,7 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
         }
         rows.sort { $0.last < $1.last }
         var moves: [(key: Int64, range: ClosedRange<Int64>)] = []
-        var homeless: [StoredRow] = []
+        var unplaced: [StoredRow] = []
         var lowest: Int64 = 1
         for (index, row) in rows.enumerated() {
             var range = row.isIntact ? row.first...row.last : nil
@@ -182,13 +182,13 @@ package final class SQLiteNotificationSpool: NotificationSpoolStore {
                 range = lowest < next ? row.range(in: lowest..<next) : nil
             }
             guard let range else {
-                homeless.append(row)
+                unplaced.append(row)
                 continue
             }
             if !row.isIntact || row.isRestored { moves.append((row.key, range)) }
             lowest = range.upperBound + 1
         }
-        for row in homeless where lowest < Int64.max - row.count {
+        for row in unplaced where lowest < Int64.max - row.count {
             moves.append((row.key, lowest...(lowest + row.count - 1)))
             lowest += row.count
         }

@@ -11,14 +11,18 @@ import Testing
 
 /// Goal: the doctor recognizes a provider that reads error responses, and one that never does, and delivers nothing.
 @Suite(.timeLimit(.minutes(2))) struct GatewayDoctorTests {
-    @Test(arguments: [true, false]) func `the settings suit the provider`(reads: Bool) async throws {
-        let folder = try GatewayProgram.Folder()
+    private static func configuration(_ folder: GatewayProgram.Folder) throws -> ResolvedConfiguration {
         try folder.configure(upstreamPort: 1)
-        let configuration = try ResolvedConfiguration(
+        return try ResolvedConfiguration(
             contentsOf: folder.path("gateway.yaml"),
             environment: [:],
             now: Timestamp.now.secondsSince1970
         )
+    }
+
+    @Test(arguments: [true, false]) func `the settings suit the provider`(reads: Bool) async throws {
+        let folder = try GatewayProgram.Folder()
+        let configuration = try Self.configuration(folder)
         let (closed, continuation) = AsyncStream.makeStream(of: ProviderTrial.self)
         let doctor = GatewayDoctor(
             configuration,
@@ -54,12 +58,7 @@ import Testing
 
     @Test func `a provider that keeps its connection meets every trial`() async throws {
         let folder = try GatewayProgram.Folder()
-        try folder.configure(upstreamPort: 1)
-        let configuration = try ResolvedConfiguration(
-            contentsOf: folder.path("gateway.yaml"),
-            environment: [:],
-            now: Timestamp.now.secondsSince1970
-        )
+        let configuration = try Self.configuration(folder)
         let (closed, continuation) = AsyncStream.makeStream(of: Void.self)
         let doctor = GatewayDoctor(
             configuration,
@@ -94,12 +93,7 @@ import Testing
 
     @Test func `a provider that ends its handshakes is reported`() async throws {
         let folder = try GatewayProgram.Folder()
-        try folder.configure(upstreamPort: 1)
-        let configuration = try ResolvedConfiguration(
-            contentsOf: folder.path("gateway.yaml"),
-            environment: [:],
-            now: Timestamp.now.secondsSince1970
-        )
+        let configuration = try Self.configuration(folder)
         let doctor = GatewayDoctor(configuration, logger: Logger(label: "doctor")) { _ in }
         try await doctor.withRunning { port, _ in
             let other = TLSTrust.pem(try CertificateAuthority(name: "Foreign").certificatePEM)
