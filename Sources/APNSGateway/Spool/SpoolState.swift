@@ -199,6 +199,8 @@ struct SpoolState: Sendable {
     private var candidates = Deque<Int64>()
     private var delayed: [(due: Duration, id: Int64)] = []
     private var nextDue: Duration?
+    /// The most numbers of dropped notifications among those that wait.
+    private var staleCount = 0
     private(set) var sendingCount = 0
 
     // The service.
@@ -371,9 +373,23 @@ struct SpoolState: Sendable {
 
     private mutating func dropExpired(_ time: Time, _ next: inout Next) {
         self.lastExpiryDate = time.date
+        let dropCount = next.drops.count
         for entry in self.entries.values where !entry.isSending {
             if let cause = self.dropCause(entry, time) { self.drop(entry, cause, &next) }
         }
+        self.staleCount += next.drops.count - dropCount
+        if self.staleCount > self.entries.count { self.removeStale() }
+    }
+
+    /// Removes the numbers of what was dropped from where they wait, or they would grow with what expires.
+    private mutating func removeStale() {
+        self.staleCount = 0
+        // One that is being dropped counts as in progress, and none that waits does.
+        let isStale = { [entries] (id: Int64) in entries[id]?.isSending ?? true }
+        self.candidates.removeAll(where: isStale)
+        self.delayed.removeAll { isStale($0.id) }
+        for index in self.devices.values.indices { self.devices.values[index].waiting.removeAll(where: isStale) }
+        for index in self.holds.values.indices { self.holds.values[index].parked.removeAll(where: isStale) }
     }
 
     private mutating func drop(_ entry: Entry, _ cause: DeliveryCause, _ next: inout Next) {

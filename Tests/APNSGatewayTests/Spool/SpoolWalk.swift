@@ -155,14 +155,14 @@ struct SpoolWalk {
         return request
     }
 
-    private static let sender = Bridge.Sender(
+    static let sender = Bridge.Sender(
         connection: 0,
         rules: RequestRules(topic: nil),
         list: TokenScope(topic: "app", environment: .sandbox),
         cooldownKey: ProviderCooldown.Key(fingerprint: "", topic: "")
     )
 
-    private static func requests(_ notifications: [SpooledNotification]) -> [SpoolState.Request] {
+    static func requests(_ notifications: [SpooledNotification]) -> [SpoolState.Request] {
         notifications.map { SpoolState.Request(Self.request($0)) }
     }
 
