@@ -26,16 +26,34 @@ package enum SocketBytes {
     ///
     /// It may be one or two too many, for the beginning and the end of the connection.
     fileprivate static func finalSentCount(of socket: CInt) -> Int? {
-        guard let information = self.information(of: socket), information.count >= self.unsentOffset + 4,
-            information[0] == self.closedState, let outstanding = self.count(UInt(TIOCOUTQ), of: socket)
+        guard let information = self.information(of: socket), information.first == self.closedState,
+            let accepted = self.acceptedCount(of: socket), let acknowledged = self.acknowledgedCount(information),
+            let unsent = self.number(information, at: self.unsentOffset, byteCount: 4)
         else { return nil }
+        return max(acknowledged, accepted - unsent)
+    }
+
+    private static func acknowledgedCount(_ information: [UInt8]) -> Int? {
+        self.number(information, at: self.acknowledgedOffset, byteCount: 8)
+    }
+
+    /// A number of the kernel's `tcp_info`; `nil` if the kernel does not have it.
+    private static func number(_ information: [UInt8], at offset: Int, byteCount: Int) -> Int? {
+        guard information.count >= offset + byteCount else { return nil }
         // Every system that Swift supports is little-endian.
-        func number(_ offset: Int, byteCount: Int) -> UInt64 {
-            information[offset..<offset + byteCount].reversed().reduce(0) { $0 << 8 | UInt64($1) }
-        }
-        let acknowledged = Int(clamping: number(self.acknowledgedOffset, byteCount: 8))
-        let inFlight = max(0, outstanding - Int(number(self.unsentOffset, byteCount: 4)))
-        let (count, isOver) = acknowledged.addingReportingOverflow(inFlight)
+        return Int(clamping: information[offset..<offset + byteCount].reversed().reduce(0) { $0 << 8 | UInt64($1) })
+    }
+
+    /// The number of bytes that were written and that this system has accepted; `nil` if that cannot be found out.
+    ///
+    /// It may be too many: by one or two for the beginning and the end of the connection, and by what is acknowledged
+    /// meanwhile.
+    fileprivate static func acceptedCount(of socket: CInt) -> Int? {
+        // First, or what is acknowledged in between would be missing.
+        guard let outstanding = self.count(UInt(TIOCOUTQ), of: socket),
+            let acknowledged = self.information(of: socket).flatMap({ self.acknowledgedCount($0) })
+        else { return nil }
+        let (count, isOver) = acknowledged.addingReportingOverflow(outstanding)
         return isOver ? nil : count
     }
 
@@ -77,12 +95,20 @@ package enum SocketBytes {
 /// its own: NIO closes it before it reports an error of writing.
 package final class RetainedSocket {
     private var descriptor: CInt?
+    private var lastAcceptedCount: Int?
 
     /// Retains the socket of an open channel; `nil` if the channel has none, or if there are too many descriptors.
     package init?(_ channel: any Channel) {
         let descriptor = SocketBytes.withSocket(of: channel) { fcntl($0, F_DUPFD_CLOEXEC, 0) }
         guard let descriptor, descriptor >= 0 else { return nil }
         self.descriptor = descriptor
+    }
+
+    /// The number of bytes that were written and that this system has accepted; `nil` if that cannot be found out.
+    ///
+    /// It may be too many, by what is acknowledged meanwhile. It stays when the socket is released.
+    package var acceptedCount: Int? {
+        self.descriptor.map { SocketBytes.acceptedCount(of: $0) } ?? self.lastAcceptedCount
     }
 
     /// Releases the socket, whose connection the system then ends if the channel has closed it.
@@ -92,6 +118,7 @@ package final class RetainedSocket {
     package func release() -> Int? {
         guard let descriptor = self.descriptor.take() else { return nil }
         defer { close(descriptor) }
+        self.lastAcceptedCount = SocketBytes.acceptedCount(of: descriptor)
         return SocketBytes.finalSentCount(of: descriptor)
     }
 

@@ -51,8 +51,14 @@ final class BinaryConnection: ChannelInboundHandler {
     /// Whether the channel is writable.
     var isWritable: Bool { self.context?.channel.isWritable ?? false }
 
-    /// The number of written bytes in TLS records that the kernel accepted completely.
-    var sentByteCount: Int { self.tls?.sentByteCount ?? 0 }
+    /// The number of written bytes in TLS records that this system accepted completely, or in all of them where it does
+    /// not tell.
+    var sentByteCount: Int {
+        guard let tls = self.tls else { return 0 }
+        // Bytes to a proxy come before those of TLS, so that the count may only be too large.
+        let accepted = self.socket?.acceptedCount.flatMap { tls.plaintextByteCount(inFirst: $0) }
+        return accepted ?? tls.plaintextByteCount
+    }
 
     /// The number of written bytes in TLS records that this system has sent completely, if the connection was reset, so
     /// that it sends no more; otherwise `nil`.

@@ -31,6 +31,9 @@ struct RecordEnds {
         self.ends.append(self.last)
     }
 
+    /// The number of plaintext bytes in all records.
+    var plaintextByteCount: Int { self.last.plaintext }
+
     /// The number of plaintext bytes in records that are complete in the first bytes of the ciphertext; `nil` if these
     /// records are not remembered any more.
     func plaintextByteCount(inFirst ciphertextByteCount: Int) -> Int? {

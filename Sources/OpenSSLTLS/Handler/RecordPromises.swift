@@ -16,6 +16,8 @@ struct RecordPromises {
         }
     }
 
+    var isEmpty: Bool { self.first == nil }
+
     /// One promise that completes all of them.
     func joined(on eventLoop: any EventLoop) -> EventLoopPromise<Void>? {
         guard !self.others.isEmpty else { return self.first }

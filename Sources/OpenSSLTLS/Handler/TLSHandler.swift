@@ -52,10 +52,6 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private let connection: TLSConnection
     let configuration: TLSConfiguration
 
-    /// The number of plaintext bytes in records that the kernel has accepted completely, since the handshake.
-    ///
-    /// The peer can have read only these bytes.
-    public private(set) var sentByteCount = 0
     private var recordEnds = RecordEnds()
 
     /// Whether the peer's stream ended without close_notify, and that was treated as close_notify.
@@ -365,9 +361,8 @@ extension TLSHandler {
 extension TLSHandler {
     /// An operation on the channel that is still to be made, in order.
     enum Outgoing {
-        /// One record, or a few that belong together, the number of plaintext bytes in it, and the promises of the
-        /// writes that end in it.
-        case record(ByteBuffer, plaintextByteCount: Int, RecordPromises)
+        /// One record or several, and the promises of the writes that end in the last one.
+        case records(ByteBuffer, RecordPromises)
         /// Closes the channel, or its output, after the data before it.
         case close(CloseMode, EventLoopPromise<Void>?)
     }
@@ -486,21 +481,29 @@ extension TLSHandler {
         return step
     }
 
-    /// Queues the data that OpenSSL wrote, split at the ends of records.
+    /// Queues the data that OpenSSL wrote, split at the ends of records whose writes have promises.
     ///
     /// Returns all data, whose memory is reused after the channel has written it.
     @discardableResult
     private func collectCiphertext(_ ends: [RecordEnd] = []) -> ByteBuffer {
         var bytes = self.connection.takeCiphertext() ?? ByteBuffer()
         let start = bytes.readableBytes
-        for end in ends {
-            let count = end.byteCount - (start - bytes.readableBytes)
-            let slice = bytes.readSlice(length: count) ?? ByteBuffer()
-            self.outgoing.append(.record(slice, plaintextByteCount: end.plaintextByteCount, end.promises))
+        var end = 0
+        for (index, record) in ends.enumerated() {
+            self.recordEnds.append(
+                ciphertextByteCount: record.byteCount - end,
+                plaintextByteCount: record.plaintextByteCount
+            )
+            end = record.byteCount
+            // Each write to the channel has its cost, and records without promises do not need one of their own.
+            guard !record.promises.isEmpty || index == ends.count - 1 else { continue }
+            let slice = bytes.readSlice(length: end - (start - bytes.readableBytes)) ?? ByteBuffer()
+            self.outgoing.append(.records(slice, record.promises))
         }
         // Handshake messages and alerts do not belong to a write.
         if bytes.readableBytes > 0 {
-            self.outgoing.append(.record(bytes, plaintextByteCount: 0, RecordPromises()))
+            self.recordEnds.append(ciphertextByteCount: bytes.readableBytes, plaintextByteCount: 0)
+            self.outgoing.append(.records(bytes, RecordPromises()))
         }
         return bytes
     }
@@ -513,14 +516,9 @@ extension TLSHandler {
         self.isSending = true
         while let next = self.outgoing.popFirst() {
             switch next {
-            case .record(let bytes, let plaintextByteCount, let promises):
-                self.recordEnds.append(
-                    ciphertextByteCount: bytes.readableBytes,
-                    plaintextByteCount: plaintextByteCount
-                )
-                let promise = self.promise(plaintextByteCount, promises, context)
-                context.write(self.wrapOutboundOut(bytes), promise: promise)
-                if case .record? = self.outgoing.first { continue }
+            case .records(let bytes, let promises):
+                context.write(self.wrapOutboundOut(bytes), promise: promises.joined(on: context.eventLoop))
+                if case .records? = self.outgoing.first { continue }
                 context.flush()
             case .close(let mode, let promise):
                 self.closeChannel(context, mode: mode, promise: promise)
@@ -531,18 +529,8 @@ extension TLSHandler {
         self.encryptFlushed(context)
     }
 
-    /// The promises of the writes that end in a record, and the count of accepted bytes.
-    private func promise(
-        _ plaintextByteCount: Int,
-        _ promises: RecordPromises,
-        _ context: ChannelHandlerContext
-    ) -> EventLoopPromise<Void>? {
-        let joined = promises.joined(on: context.eventLoop)
-        guard plaintextByteCount > 0 else { return joined }
-        let promise = joined ?? context.eventLoop.makePromise(of: Void.self)
-        promise.futureResult.assumeIsolated().whenSuccess { self.sentByteCount += plaintextByteCount }
-        return promise
-    }
+    /// The number of plaintext bytes in all records, of which the peer can have read no more.
+    package var plaintextByteCount: Int { self.recordEnds.plaintextByteCount }
 
     /// The number of plaintext bytes in records that are complete in the first bytes that the channel wrote; `nil` if
     /// that is not known any more.

@@ -32,6 +32,18 @@ final class EmbeddedPair {
             return counts
         }
 
+        /// The lengths of the TLS records that are under way.
+        var recordByteCounts: [Int] {
+            var (bytes, counts) = (self.underWay, [Int]())
+            while bytes.readInteger(as: UInt8.self) != nil, bytes.readInteger(as: UInt16.self) != nil,
+                let count = bytes.readInteger(as: UInt16.self)
+            {
+                bytes.moveReaderIndex(forwardBy: Int(count))
+                counts.append(5 + Int(count))
+            }
+            return counts
+        }
+
         func take(_ count: Int) -> ByteBuffer? {
             let bytes = self.underWay.readBytes(length: min(count, self.underWay.readableBytes))
             self.underWay.discardReadBytes()
