@@ -168,6 +168,8 @@ private struct SendParser: ~Copyable {
     private let listable: [UInt16: LineSet]
     private let sendsDoubted: Bool
     private let isDead: TokenPredicate?
+    /// Whether each line is due, so that nothing is looked up.
+    private let isPlain: Bool
     /// The kind of a line that was read, but found no room.
     private var waiting: SendBlock.Kind?
     /// The line of the first record; `nil` until it came.
@@ -186,6 +188,7 @@ private struct SendParser: ~Copyable {
         self.listable = past.listable
         self.sendsDoubted = sendsDoubted
         self.isDead = isDead
+        self.isPlain = past.settled.ranges.isEmpty && past.doubted.ranges.isEmpty && isDead == nil
     }
 
     /// The payload of lines without their own; valid as long as the reader.
@@ -222,7 +225,7 @@ private struct SendParser: ~Copyable {
                 switch try self.batch.next() {
                 case .record:
                     self.firstLine = self.firstLine ?? UInt64(self.batch.record.lineNumber)
-                    self.waiting = try self.kind()
+                    self.waiting = self.isPlain ? .due : try self.kind()
                 case .bad:
                     self.firstLine = self.firstLine ?? UInt64(self.batch.reader.problem?.lineNumber ?? 1)
                     self.waiting = self.isSettled(self.batch.reader.problem?.lineNumber) ? nil : .bad
