@@ -3,6 +3,7 @@
 import APNSJSON
 package import APNSPayload
 package import APNSWire
+import Glibc
 
 /// Reads batch input of any length in constant memory, without I/O.
 ///
@@ -35,6 +36,8 @@ package import APNSWire
     /// Not in the record, which is moved without counting references.
     package private(set) var requestFields = RequestFields()
     private var lastPayload = CheckedPayload()
+    /// The last line, while it is still in memory in front of the next one.
+    private var lastLine: JSONLineForm?
 
     /// The fields of the last line about a dead token.
     private(set) var texts: [BatchColumn: String] = [:]
@@ -216,6 +219,8 @@ package import APNSWire
 
     /// Reads the next record of JSON lines, and skips blank lines.
     private mutating func nextJSONLine(_ record: inout BatchRecord) -> BatchReadResult {
+        if self.readLineLikeLast(&record) { return .record }
+        self.lastLine = nil
         if let column = self.columnOfCSV { return self.refuse(.columnOfCSV(column)) }
         while true {
             switch self.lines.next() {
@@ -230,6 +235,53 @@ package import APNSWire
                 return unsafe self.read(line, into: &record)
             }
         }
+    }
+
+    /// Reads a line that differs from the last one only in its token, without looking at its syntax again.
+    private mutating func readLineLikeLast(_ record: inout BatchRecord) -> Bool {
+        guard let last = self.lastLine, last.end + 1 == self.lines.position else { return false }
+        let shift = last.end + 1 - last.start
+        let end = last.end + shift
+        guard end < self.lines.filled, unsafe self.lines.block[end] == 0x0A, !self.lines.isSkipping,
+            let start = unsafe self.lines.block.baseAddress
+        else { return false }
+        let tokenEnd = last.tokenOffset + 2 * WireLimits.tokenByteCountUsual
+        guard unsafe memcmp(start + last.start, start + last.start + shift, last.tokenOffset - last.start) == 0,
+            unsafe memcmp(start + tokenEnd, start + tokenEnd + shift, last.end - tokenEnd) == 0
+        else { return false }
+        let text = unsafe self.lines.bytes((last.tokenOffset + shift)..<(tokenEnd + shift))
+        guard unsafe DeviceTokenText.decodeUsual(text, into: &record.token) else { return false }
+        self.lines.consume(through: end + 1)
+        record.begin(lineNumber: self.lines.lineNumber)
+        (record.expiry, record.priority) = (last.expiry, last.priority)
+        unsafe record.payload = self.lines.bytes(
+            (last.payloadOffset + shift)..<(last.payloadOffset + shift + last.payloadByteCount)
+        )
+        self.lastLine?.move(by: shift)
+        return true
+    }
+
+    /// Remembers a line if the next one may differ from it only in its token.
+    @inline(__always)
+    private mutating func remember(
+        _ line: UnsafeRawBufferPointer,
+        _ fields: borrowing JSONLineFields,
+        _ record: borrowing BatchRecord
+    ) {
+        let payloadByteCount = unsafe record.payload.count
+        guard let tokenOffset = fields.tokenOffset, fields.payloadMeasure?.byteCount == payloadByteCount,
+            unsafe record.id.isEmpty, !record.hasFields, let start = unsafe self.lines.block.baseAddress,
+            let first = unsafe line.baseAddress.map({ unsafe $0 - UnsafeRawPointer(start) })
+        else { return }
+        self.lastLine = JSONLineForm(
+            start: first,
+            end: first + line.count,
+            tokenOffset: first + tokenOffset,
+            payloadOffset: first + fields.payloadOffset,
+            payloadByteCount: payloadByteCount,
+            expiry: record.expiry,
+            priority: record.priority
+        )
     }
 
     private mutating func read(_ line: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
@@ -256,6 +308,7 @@ package import APNSWire
         }
         guard let payload = unsafe self.payload(fields, in: line) else { return self.bad(.missingPayload) }
         unsafe record.payload = unsafe payload
+        unsafe self.remember(line, fields, record)
         return .record
     }
 
@@ -585,6 +638,24 @@ package import APNSWire
         let payload = try unsafe cells.write(to: UnsafeMutableRawBufferPointer(rebasing: self.scratch[first...]))
         _ = try unsafe self.measure(payload)
         unsafe record.payload = unsafe payload
+    }
+}
+
+/// Where a JSON line and its parts are in the memory of the reader, and its other fields.
+private struct JSONLineForm {
+    private(set) var start: Int
+    private(set) var end: Int
+    private(set) var tokenOffset: Int
+    private(set) var payloadOffset: Int
+    let payloadByteCount: Int
+    let expiry: UInt32?
+    let priority: UInt8?
+
+    mutating func move(by byteCount: Int) {
+        self.start += byteCount
+        self.end += byteCount
+        self.tokenOffset += byteCount
+        self.payloadOffset += byteCount
     }
 }
 

@@ -29,6 +29,8 @@ struct CheckedPayload: Sendable {
     private let rules: PayloadRules
     private var seen: UInt32 = 0
 
+    /// The place of a token of the usual length and spelling; `nil` for any other.
+    private(set) var tokenOffset: Int?
     private(set) var payloadOffset = 0
     private(set) var payloadMeasure: PayloadMeasure?
     /// The fields of a line about a dead token.
@@ -216,7 +218,7 @@ struct CheckedPayload: Sendable {
         return nil
     }
 
-    private func scanToken(
+    private mutating func scanToken(
         _ scanner: inout JSONScanner,
         _ record: inout BatchRecord
     ) throws(ScanFailure) -> Problem? {
@@ -226,6 +228,10 @@ struct CheckedPayload: Sendable {
             return Problem(kind: .wrongKind("token", found: kind, expected: .string), byteOffset: first)
         }
         let string = try scanner.string()
+        if !string.hasEscapes, unsafe DeviceTokenText.decodeUsual(scanner.bytes(of: string), into: &record.token) {
+            self.tokenOffset = string.byteOffset
+            return nil
+        }
         // Some libraries escape slashes, which base64 contains.
         let isToken = unsafe scanner.withValue(of: string) { unsafe DeviceTokenText.decode($0, into: &record.token) }
         return unsafe isToken ? nil : Problem(kind: .token(scanner.bytes(of: string)), byteOffset: first)

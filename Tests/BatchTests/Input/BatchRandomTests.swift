@@ -74,6 +74,28 @@ import Testing
         }
     }
 
+    @Test(arguments: 0..<TestEffort.count(100, long: 2000) as Range<UInt64>)
+    func `a line that resembles the one before is read as if it were alone`(seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
+        let fields = ["", #","expiry":1800000000"#, #","expiry":"+1h""#, #","priority":5"#, #","id":1"#, #","topic":"a.b""#]
+        let payloads = [#"{"aps":{"badge":1}}"#, #"{"aps":{"badge":2}}"#, #"{ "aps":{"badge":1}}"#, #"{"aps":}"#]
+        var (field, payload) = (fields[0], payloads[0])
+        let lines = (1...40).map { number in
+            if random.chance(15) { field = fields[random.below(fields.count)] }
+            if random.chance(15) { payload = payloads[random.below(payloads.count)] }
+            var bytes = Array(#"{"token":"\#(String.token(number))","payload":\#(payload)\#(field)}"#.utf8)
+            if random.chance(10) { bytes[random.below(bytes.count)] = Array("g\"A \\0}".utf8)[random.below(7)] }
+            if random.chance(4) { bytes = [] }
+            return String(decoding: bytes, as: UTF8.self) + (random.chance(5) ? "\r\n" : "\n")
+        }
+        let options = smallOptions(line: 512, block: 100 + random.below(2000))
+        let together = try read(lines.joined(), format: .jsonLines, options: options, chunk: 1 + random.below(800))
+        let alone = try lines.enumerated().flatMap { index, line in
+            try read(String(repeating: "\n", count: index) + line, format: .jsonLines, options: options)
+        }
+        #expect(together == alone, "seed \(seed)")
+    }
+
     @Test(arguments: 0..<TestEffort.count(25, long: 200) as Range<UInt64>)
     func `random bytes never trap, and are read the same regardless of splits`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
