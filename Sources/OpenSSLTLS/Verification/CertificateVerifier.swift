@@ -16,7 +16,7 @@ public final class CertificateVerifier: @unchecked Sendable {
         package let validity: ClosedRange<Int64>?
     }
 
-    private let store: OpaquePointer
+    let store: OpaquePointer
 
     /// Lists that only refuse certificates: none needs to be current, and none is required.
     private let additionalLists: [OpaquePointer]
