@@ -19,19 +19,15 @@ struct OpenSubmissions: Sendable {
         let firstKey: UInt64
         let receiver: any SubmissionReceiver
         var openCount: Int
-
-        /// Adds the next notification; returns whether it belongs to these.
-        mutating func append(_ number: UInt64, _ receiver: any SubmissionReceiver, _ key: UInt64) -> Bool {
-            guard self.openCount > 0, self.receiver === receiver, self.numbers.upperBound == number,
-                self.firstKey + UInt64(self.numbers.count) == key
-            else { return false }
-            self.numbers = self.numbers.lowerBound..<(number + 1)
-            self.openCount += 1
-            return true
-        }
     }
 
     private var runs = Deque<Run>()
+    // The notifications that belong to the last run, which gets them before it is read. To change a run for each would
+    // read what was just written in other parts, and the processor then waits until all earlier writes are in the cache.
+    private var tailReceiver: ObjectIdentifier?
+    private var tailCount = 0
+    private var nextNumber: UInt64 = 0
+    private var nextKey: UInt64 = 0
     /// The number of settled runs after an unsettled one.
     private var settledCount = 0
 
@@ -44,9 +40,23 @@ struct OpenSubmissions: Sendable {
 
     /// Records the receiver of a notification.
     mutating func append(_ number: UInt64, _ receiver: any SubmissionReceiver, key: UInt64) {
-        // In place, since a copy would count the references of the receiver.
-        if !self.runs.isEmpty, self.runs[self.runs.count - 1].append(number, receiver, key) { return }
-        self.runs.append(Run(numbers: number..<(number + 1), firstKey: key, receiver: receiver, openCount: 1))
+        if self.tailReceiver == ObjectIdentifier(receiver), number == self.nextNumber, key == self.nextKey {
+            self.tailCount += 1
+        } else {
+            self.closeTail()
+            self.runs.append(Run(numbers: number..<(number + 1), firstKey: key, receiver: receiver, openCount: 1))
+            self.tailReceiver = ObjectIdentifier(receiver)
+        }
+        (self.nextNumber, self.nextKey) = (number + 1, key + 1)
+    }
+
+    /// Adds what belongs to the last run.
+    private mutating func closeTail() {
+        guard self.tailCount > 0 else { return }
+        let last = self.runs.count - 1
+        self.runs[last].numbers = self.runs[last].numbers.lowerBound..<self.nextNumber
+        self.runs[last].openCount += self.tailCount
+        self.tailCount = 0
     }
 
     /// Removes settled notifications; each may be passed only once.
@@ -54,6 +64,7 @@ struct OpenSubmissions: Sendable {
     /// Returns the receivers with their keys.
     mutating func settle(_ numbers: Range<UInt64>) -> [(receiver: any SubmissionReceiver, keys: Range<UInt64>)] {
         var settled: [(receiver: any SubmissionReceiver, keys: Range<UInt64>)] = []
+        self.closeTail()
         var index = self.index(of: numbers.lowerBound)
         while index < self.runs.count, self.runs[index].numbers.lowerBound < numbers.upperBound {
             let run = self.runs[index]
@@ -74,12 +85,14 @@ struct OpenSubmissions: Sendable {
             self.runs.removeAll { $0.openCount == 0 }
             self.settledCount = 0
         }
+        if (self.runs.last?.openCount ?? 0) == 0 { self.tailReceiver = nil }
         return settled
     }
 
     /// The numbers of one receiver, ascending; some of them may be settled.
-    func numbers(of receiver: any SubmissionReceiver, in numbers: Range<UInt64>) -> [Range<UInt64>] {
+    mutating func numbers(of receiver: any SubmissionReceiver, in numbers: Range<UInt64>) -> [Range<UInt64>] {
         var found: [Range<UInt64>] = []
+        self.closeTail()
         var index = self.index(of: numbers.lowerBound)
         while index < self.runs.count, self.runs[index].numbers.lowerBound < numbers.upperBound {
             let run = self.runs[index]
