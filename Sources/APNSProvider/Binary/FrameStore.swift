@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSSession
-import APNSWire
-import NIOCore
+package import APNSSession
+package import APNSWire
+package import NIOCore
 
 /// The unsettled frames of one session, in the order of their numbers, for sending them again if necessary.
-struct FrameStore {
+package struct FrameStore {
     /// Consecutive frames.
     struct Chunk: Sendable {
         var frames: ByteBuffer
@@ -32,10 +32,13 @@ struct FrameStore {
     /// The bytes of memory used by the frames.
     private(set) var byteCount = 0
 
+    /// Creates an empty store.
+    package init() {}
+
     /// Requests new notifications from a source.
     ///
     /// Returns their frames, and whether the source may have more.
-    mutating func fetch(
+    package mutating func fetch(
         from source: any NotificationSource,
         number: UInt64,
         countMax: Int,
@@ -133,7 +136,7 @@ struct FrameStore {
     }
 
     /// Reports settled notifications to the source, and removes them.
-    mutating func settle(_ settlement: Settlement, to source: any NotificationSource) {
+    package mutating func settle(_ settlement: Settlement, to source: any NotificationSource) {
         var next = settlement.numbers.lowerBound
         while next < settlement.numbers.upperBound, let chunk = self.chunks.first {
             let start = Int(next - chunk.firstNumber)

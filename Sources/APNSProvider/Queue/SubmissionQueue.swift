@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSSession
-import APNSWire
+package import APNSSession
+package import APNSWire
 import DequeModule
-import Logging
+package import Logging
 import NIOConcurrencyHelpers
-import NIOCore
+package import NIOCore
 
 /// A source of notifications that callers submit one by one, on any thread.
 ///
 /// Frames are encoded on the caller's thread; the connections only copy and number them. A notification that waits too
 /// long is unsent, even while nothing runs.
-final class SubmissionQueue: NotificationSource {
+package final class SubmissionQueue: NotificationSource {
     private let queue: NotificationQueue<FrameBlocks>
     private let configuration: BinaryConfiguration
     private let observer: DeliveryObserver
@@ -29,7 +29,8 @@ final class SubmissionQueue: NotificationSource {
     /// The number of clock checks during the shortest maximum waiting time of a notification.
     private static let clockMarkCount = 8
 
-    init(
+    /// Creates a queue; nothing is sent before a connection asks for it.
+    package init(
         _ configuration: BinaryConfiguration,
         observer: DeliveryObserver,
         logger: Logger,
@@ -52,7 +53,7 @@ final class SubmissionQueue: NotificationSource {
     }
 
     /// Submits a notification, if there is room.
-    func enqueue(
+    package func enqueue(
         _ notification: borrowing PushNotification,
         _ receiver: any SubmissionReceiver,
         key: UInt64
@@ -175,14 +176,14 @@ final class SubmissionQueue: NotificationSource {
 
     /// A connection that cannot be opened must not be retried without need: only an open connection requests more, and
     /// so learns of the end.
-    var isEnded: Bool { self.queue.withState { $0.machine.hasEnded && !$0.storage.hasWaiting } }
+    package var isEnded: Bool { self.queue.withState { $0.machine.hasEnded && !$0.storage.hasWaiting } }
 
-    func start(wake: @escaping @Sendable () -> Void) {
+    package func start(wake: @escaping @Sendable () -> Void) {
         _ = self.queue.withState { $0.machine.enter(Self.worker, waitingCount: 0, wake: wake) }
         wake()
     }
 
-    func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+    package func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
         let countBefore = batch.count
         // Blocks are copied without the lock, so that submissions do not wait for it.
         while batch.countFree > 0, var block = self.queue.withState({ $0.storage.dequeue() }) {
@@ -217,7 +218,7 @@ final class SubmissionQueue: NotificationSource {
         }
     }
 
-    func settle(_ settled: borrowing SettledNotifications) {
+    package func settle(_ settled: borrowing SettledNotifications) {
         if case .rejected(let rejection) = settled.report.outcome {
             unsafe settled.forEach { _, token, _ in
                 guard let token = try? unsafe DeviceToken(bytes: token) else { return }
@@ -229,10 +230,10 @@ final class SubmissionQueue: NotificationSource {
         self.queue.settled(settled.count)
     }
 
-    func connectionsChanged(_ failure: ConnectionFailure?) { self.queue.connectionsChanged(failure) }
+    package func connectionsChanged(_ failure: ConnectionFailure?) { self.queue.connectionsChanged(failure) }
 
     /// Settles as unsent what no connection has taken.
-    func stop() { self.stop(.stopped) }
+    package func stop() { self.stop(.stopped) }
 
     /// Ends submissions, and settles as unsent what no connection has taken.
     func stop(_ reason: DeliveryOutcome.Reason) {

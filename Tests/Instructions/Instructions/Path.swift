@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSGateway
+import APNSProvider
 import APNSProviderHTTP2
 import APNSServer
 import APNSSession
@@ -146,6 +147,60 @@ extension SessionPath {
         _ session: inout ProviderSession
     ) {
         session.received(ErrorResponse(status: status, identifier: identifier), on: number, now: .zero, jitter: 0)
+    }
+}
+
+/// Submits notifications to a client's queue, takes their frames, and reports their outcomes.
+final class ClientPath: Path {
+    let count = 100_000
+    private let queue: SubmissionQueue
+    private let receiver = Receiver()
+    private var store = FrameStore()
+    private var nextNumber: UInt64 = 0
+
+    private final class Receiver: SubmissionReceiver, @unchecked Sendable {
+        var settledCount = 0
+
+        func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) { self.settledCount += keys.count }
+    }
+
+    init() throws {
+        let authority = try CertificateAuthority()
+        let tls = TLSConfiguration.client(
+            identity: try authority.issueClient(topic: "com.example.app").identity,
+            trust: authority.trust
+        )
+        self.queue = SubmissionQueue(
+            BinaryConfiguration(endpoint: Endpoint(host: "localhost", port: 2195), tls: tls),
+            observer: DeliveryObserver(.notifications),
+            logger: Logger(label: "instructions") { _ in SwiftLogNoOpLogHandler() },
+            eventLoop: EmbeddedEventLoop()
+        )
+    }
+
+    func run() throws {
+        let notification = PushNotification(token: try Content.token(1), payload: ByteBuffer(bytes: Content.payload))
+        self.receiver.settledCount = 0
+        for window in 0..<self.count / 100 {
+            for index in 0..<100 {
+                let key = UInt64(window * 100 + index)
+                guard case .submitted = self.queue.enqueue(notification, self.receiver, key: key) else {
+                    throw Failure("not submitted")
+                }
+            }
+            let (_, count, _) = self.store.fetch(
+                from: self.queue,
+                number: self.nextNumber,
+                countMax: 100,
+                command: .enhanced,
+                identifier: UInt32(truncatingIfNeeded: self.nextNumber)
+            )
+            guard count == 100 else { throw Failure("\(count) frames") }
+            let numbers = self.nextNumber..<(self.nextNumber + 100)
+            self.store.settle(Settlement(numbers: numbers, report: DeliveryReport(.accepted)), to: self.queue)
+            self.nextNumber += 100
+        }
+        guard self.receiver.settledCount == self.count else { throw Failure("\(self.receiver.settledCount) settled") }
     }
 }
 

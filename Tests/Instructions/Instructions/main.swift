@@ -11,7 +11,8 @@ import Glibc
 
 let paths: [(name: String, make: () throws -> any Path)] = [
     ("encode", { try EncodePath() }), ("parse", { try ParsePath() }), ("session", { SessionPath() }),
-    ("read", { try ReadPath() }), ("journal", { try JournalPath() }), ("gateway", { try GatewayPath() }),
+    ("client", { try ClientPath() }), ("read", { try ReadPath() }), ("journal", { try JournalPath() }),
+    ("gateway", { try GatewayPath() }),
     ("purge", { try PurgePath() }),
 ]
 
