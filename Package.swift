@@ -705,23 +705,42 @@ let package = Package(
     ]
 )
 
-// A sanitizer requires a separate build, so `Scripts/test --sanitize` only builds the tests of some targets.
-if let names = Context.environment["TEST_TARGETS"]?.split(separator: " ") {
-    package.targets.removeAll { target in target.isTest && !names.contains { $0 == target.name } }
-}
-
-// libFuzzer requires a separate build of everything, see `Scripts/fuzz`.
+// The targets of libFuzzer are in a program of their own, which requires a separate build of everything, see
+// `Scripts/fuzz`; in other builds, a test runs their corpora.
+let fuzzed: [Target.Dependency] = [
+    "APNSCertificates", "APNSFeedback", "APNSJSON", "APNSPayload", "APNSProviderHTTP2", "APNSServer", "APNSSession",
+    "APNSSimulator", "APNSWire", "Batch", "CZlib", "GatewayService", "OpenSSLTLS", "ServiceSupport", "SimulatorService",
+    "TokenStore",
+    .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
+    .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+    .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
+    .product(name: "Logging", package: "swift-log"),
+    .product(name: "NIOCore", package: "swift-nio"),
+    .product(name: "NIOEmbedded", package: "swift-nio"),
+]
 if Context.environment["FUZZ"] != nil {
     package.targets.append(
         .executableTarget(
             name: "Fuzz",
-            dependencies: [
-                "APNSFeedback", "APNSJSON", "APNSPayload", "APNSProviderHTTP2", "APNSSession", "APNSWire", "Batch",
-                "GatewayService", "OpenSSLTLS", "SimulatorService", "TokenStore",
-                .product(name: "NIOCore", package: "swift-nio"),
-            ],
+            dependencies: fuzzed,
             path: "Tests/Fuzz",
+            exclude: ["FuzzCorpusTests.swift", "corpora"],
             swiftSettings: settings
         )
     )
+} else {
+    package.targets.append(
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: fuzzed,
+            path: "Tests/Fuzz",
+            exclude: ["Fuzz.swift", "corpora"],
+            swiftSettings: settings
+        )
+    )
+}
+
+// A sanitizer requires a separate build, so `Scripts/test --sanitize` only builds the tests of some targets.
+if let names = Context.environment["TEST_TARGETS"]?.split(separator: " ") {
+    package.targets.removeAll { target in target.isTest && !names.contains { $0 == target.name } }
 }

@@ -24,6 +24,14 @@ enum ES256 {
         return String(decoding: name[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self) == "prime256v1"
     }
 
+    /// Whether the public part of a private key is the one that belongs to it.
+    static func isPair(_ key: OpaquePointer) -> Bool {
+        defer { ERR_clear_error() }
+        guard let context = unsafe EVP_PKEY_CTX_new(key, nil) else { return false }
+        defer { unsafe EVP_PKEY_CTX_free(context) }
+        return unsafe EVP_PKEY_pairwise_check(context) == 1
+    }
+
     static func failure() -> TLSError { .identityMalformed(detail: OpenSSLQueue.take().text) }
 
     /// The concatenated integers of a DER signature.

@@ -27,13 +27,19 @@ public final class ES256PrivateKey: Equatable, @unchecked Sendable {
     ///   - bytes: PEM or DER.
     ///   - passphrase: the passphrase of the key; by default none.
     /// - Throws: ``TLSError/keyMissing`` if the bytes are not a key, ``TLSError/identityMalformed(detail:)`` for a key
-    ///   on another curve, ``TLSError/passphraseMissing``, ``TLSError/passphraseWrong``.
+    ///   on another curve, or one whose public key is not that of its private key, ``TLSError/passphraseMissing``,
+    ///   ``TLSError/passphraseWrong``.
     public init(bytes: [UInt8], passphrase: TLSPassphrase? = nil) throws(TLSError) {
         let reader = IdentityReader(passphrase: passphrase, legacyProvider: LegacyLibrary.provider)
         guard let pointer = try unsafe reader.key(in: bytes) else { throw .keyMissing }
         guard unsafe ES256.isOnCurve(pointer) else {
             unsafe EVP_PKEY_free(pointer)
             throw .identityMalformed(detail: "the key is not one of the curve P-256")
+        }
+        // OpenSSL reads a damaged key, whose signatures nobody can verify.
+        guard unsafe ES256.isPair(pointer) else {
+            unsafe EVP_PKEY_free(pointer)
+            throw .identityMalformed(detail: "the public key in the file is not that of the private key")
         }
         unsafe self.pointer = pointer
     }

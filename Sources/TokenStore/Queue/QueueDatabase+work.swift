@@ -144,6 +144,14 @@ extension QueueDatabase {
         _ rules: QueueRules
     ) -> QueueClaim? {
         let count = Int(rows.integer(row, 3))
+        // First, since a damaged number of notifications is found without memory for that many.
+        let contents = QueueChunkContents(
+            count: count,
+            firstLine: UInt64(clamping: rows.integer(row, 7)),
+            tokens: unsafe Array(rows.bytes(row, 8)),
+            items: rows.isNull(row, 9) ? nil : unsafe Array(rows.bytes(row, 9))
+        )
+        guard let contents else { return nil }
         let account = QueueChunkAccount(
             key,
             epoch: Int32(clamping: rows.integer(row, 2)),
@@ -153,13 +161,7 @@ extension QueueDatabase {
             open: rows.isNull(row, 6) ? nil : unsafe Array(rows.bytes(row, 6)),
             rules: rules
         )
-        let contents = QueueChunkContents(
-            count: count,
-            firstLine: UInt64(clamping: rows.integer(row, 7)),
-            tokens: unsafe Array(rows.bytes(row, 8)),
-            items: rows.isNull(row, 9) ? nil : unsafe Array(rows.bytes(row, 9))
-        )
-        guard let account, let contents else { return nil }
+        guard let account else { return nil }
         let common = (
             payload: unsafe Array(rows.bytes(row, 10)),
             expiry: rows.isNull(row, 11) ? nil : UInt32(clamping: rows.integer(row, 11)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTestKit
+import Foundation
 import Testing
 
 @testable import OpenSSLTLS
@@ -28,6 +29,22 @@ struct ES256Tests {
             var changed = signature
             changed[index] ^= 1
             #expect(try !key.publicKey.verifies(changed, of: [1]))
+        }
+    }
+
+    @Test func `a key of two keys is refused, since nobody could verify what it signs`() throws {
+        let text = String(decoding: try self.keyPEM(), as: UTF8.self)
+        let base64 = text.split(separator: "\n").filter { !$0.hasPrefix("-") }.joined()
+        var key = try Array(#require(Data(base64Encoded: base64)))
+        _ = try ES256PrivateKey(bytes: key)
+        // The number 1, the version of the structure, and the private key, which has 32 bytes.
+        let start: [UInt8] = [2, 1, 1, 4, 32]
+        let index = try #require(key.indices.first { key[$0...].starts(with: start) })
+        key[index + start.count + 31] ^= 1
+        #expect {
+            try ES256PrivateKey(bytes: key)
+        } throws: {
+            "\($0)".contains("the public key in the file is not that of the private key")
         }
     }
 

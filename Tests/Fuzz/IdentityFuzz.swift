@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+
+@testable import APNSCertificates
+@testable import APNSServer
+@testable import OpenSSLTLS
+
+/// Certificates, keys and what they sign.
+enum IdentityFuzz {
+    static func certificate(_ bytes: [UInt8]) {
+        _ = FileContent(bytes)
+        _ = PKCS12Protection(of: bytes)
+        guard let file = try? CertificateFile(bytes: bytes) else { return }
+        _ = CertificateReport(file, of: "file", keys: [], now: 1_800_000_000)
+    }
+
+    static func revocations(_ bytes: [UInt8]) { _ = try? CertificateVerifier(authorities: bytes, revocations: bytes) }
+
+    /// The first byte decides about the passphrase, and whether the rest is a certificate, a key or both.
+    static func keys(_ bytes: [UInt8]) throws {
+        guard let mode = bytes.first else { return }
+        let file = Array(bytes.dropFirst())
+        let passphrase: TLSPassphrase? =
+            switch mode & 3 {
+            case 0: nil
+            case 1: TLSPassphrase("example")
+            default: TLSPassphrase("")
+            }
+        if mode & 4 == 0 {
+            guard let identity = try? TLSIdentity(bytes: file, passphrase: passphrase) else { return }
+            try require(identity == (try? TLSIdentity(bytes: file, passphrase: passphrase)), "the same identity again")
+        } else if let key = try? ES256PrivateKey(bytes: file, passphrase: passphrase) {
+            let signature = try key.signature(of: bytes)
+            try require(signature.count == 64, "a signature has 64 bytes")
+            try require(try key.publicKey.verifies(signature, of: bytes), "a key verifies what it has signed")
+        }
+        _ = try? ES256PublicKey(pem: file)
+        guard let signer = Self.signer else { return }
+        _ = signer.publicKey.format(of: file, signing: [])
+    }
+
+    private static let signer: (key: ES256PrivateKey, publicKey: ES256PublicKey)? = {
+        guard let key = try? ES256PrivateKey(bytes: CertificateAuthority.makeKeyPEM(.p256)),
+            let publicKey = try? key.publicKey
+        else { return nil }
+        return (key, publicKey)
+    }()
+
+    private static let validator: ProviderTokenValidator? = {
+        guard let authority = try? CertificateAuthority(), case let trust = authority.trust,
+            let server = try? authority.issueServer().identity, let signer = Self.signer
+        else { return nil }
+        var configuration = HTTP2ListenerConfiguration(identity: server, clientTrust: trust)
+        configuration.tokenKeys = ["ABCDEFGHIJ": .init(key: signer.publicKey, teamID: "KLMNOPQRST")]
+        return ProviderTokenValidator(configuration)
+    }()
+
+    /// A provider token; with `+` in front, the lines of the input are its header and its claims, and are signed.
+    static func providerToken(_ bytes: [UInt8]) throws {
+        guard let key = Self.signer?.key else { throw FuzzFinding(description: "there is a key") }
+        guard let validator = Self.validator else { throw FuzzFinding(description: "there is a validator") }
+        var text = String(decoding: bytes, as: UTF8.self)
+        let isSigned = bytes.first == UInt8(ascii: "+")
+        if isSigned {
+            var input = FuzzInput(Array(bytes.dropFirst()))
+            let parts = [input.bytes(upTo: 0x0A), input.all()].map { Base64.addressText($0) }.joined(separator: ".")
+            text = "bearer " + parts + "." + Base64.addressText(try key.signature(of: Array(parts.utf8)))
+        }
+        var memory = ProviderTokenValidator.Memory()
+        let first = validator.validate(text, &memory, now: 1_800_000_000)
+        try require(isSigned || first.refusal != nil, "only a signed token is valid")
+        let again = validator.validate(text, &memory, now: 1_800_000_000)
+        try require((first.refusal == nil) == (again.refusal == nil), "a token stays valid")
+    }
+}
