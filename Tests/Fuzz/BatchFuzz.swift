@@ -16,6 +16,15 @@ enum BatchFuzz {
         var options = BatchOptions(now: 1_700_000_000)
         options.lineByteCountMax = 4096
         if format == nil { options.commonPayload = Array("{}".utf8) }
+        // Most files end with a line feed, and are read as they are by default.
+        switch bytes.last.map({ $0 & 3 }) {
+        case 0:
+            (options.columns, options.ignoresUnknownColumns) = (ColumnNames(.deadTokens), true)
+            options.commonPayload = nil
+        case 1: (options.requestFields, options.minifiesPayload) = (.without(.binary, topic: nil), false)
+        case 3: options.commonPayload = Array(#"{"aps":{"alert":"x"}}"#.utf8)
+        default: break
+        }
         guard var reader = try? BatchReader(format: format, options: options) else { return [] }
         var record = BatchRecord()
         var (offset, lines): (Int, [String]) = (0, [])
@@ -23,7 +32,9 @@ enum BatchFuzz {
             switch reader.next(&record) {
             case .record:
                 let (payload, id) = (Array(record.payload), Array(record.id))
-                lines.append("\(record.lineNumber) \(record.token.hexadecimal) \(payload) \(id)")
+                // Dead tokens are texts.
+                let texts = reader.texts.map { "\($0.key)=\($0.value)" }.sorted()
+                lines.append("\(record.lineNumber) \(record.token.hexadecimal) \(texts) \(payload) \(id)")
             case .needMore:
                 reader.fill { memory in
                     let end = min(offset + min(memory.count, step), bytes.count)

@@ -2,6 +2,7 @@
 
 import APNSCertificates
 import APNSSimulator
+import APNSWire
 import HTTPTypes
 import HummingbirdCore
 import Logging
@@ -32,6 +33,9 @@ enum ControlFuzz {
         let line = String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self).split(separator: " ")
         guard line.count >= 2, let method = HTTPRequest.Method(String(line[0])), line[1].utf8.allSatisfy({ $0 > 0x20 })
         else { return }
+        // A request may wait for notifications, for up to ten minutes; here only for a few milliseconds.
+        let path = PercentEncoding.decoded(line[1]) ?? ""
+        guard !path.contains("wait=") || path.contains(/wait=[0-9]ms(&|$)/) else { return }
         var head = HTTPRequest(method: method, scheme: "http", authority: "localhost", path: String(line[1]))
         if line.last == "json" { head.headerFields[.contentType] = "application/json" }
         if line.last == "gzip" { head.headerFields[.acceptEncoding] = "gzip" }
