@@ -222,6 +222,20 @@ import TokenStore
         #expect(result.tupleCount == 3 && result.leftovers.isEmpty, "\(result.leftovers)")
     }
 
+    @Test(arguments: [1, 10, 31]) func `a token of a truncated record whose end is lost is no token`(
+        zeroCount: Int
+    ) async throws {
+        let path = try self.segment([try Self.bytes(30..<32), try Self.bytes(32..<35)], isFinished: false)
+        var bytes = try #require(FileManager.default.contents(atPath: path)).dropLast()
+        // After a power failure, a part of the file that was not written reads as zeros.
+        let end = bytes.count + 1 - (try Self.bytes(34..<35)).count
+        for index in (end - zeroCount)..<bytes.count { bytes[index] = 0 }
+        try bytes.write(to: URL(filePath: path))
+        let result = try await self.replay()
+        #expect(result.tupleCount == 3 && result.leftovers.map(\.kind) == [.torn])
+        #expect(try self.folder.tokens() == Set((30..<33).map { try Fixture.tuple($0).token.bytes }))
+    }
+
     @Test func `a last record that does not agree with its checksum is damage`() async throws {
         let path = try self.segment([try Self.bytes(0..<2), try Self.bytes(2..<4)], isFinished: false)
         var bytes = try #require(FileManager.default.contents(atPath: path))

@@ -102,7 +102,7 @@ struct SpoolCursor: Sendable {
                     return nil
                 }
                 if left >= Self.headerByteCount + tokenByteCount {
-                    if self.tornAt != nil, !self.isPlausible {
+                    if self.tornAt != nil, !self.isPlausible || self.endsInHole(Self.headerByteCount + tokenByteCount) {
                         self.endReason = self.tornEnding
                         return nil
                     }
@@ -125,6 +125,15 @@ struct SpoolCursor: Sendable {
         if let count = self.verifiedByteCount, self.index + 4 <= count { return true }
         let time = Int64(SpoolFormat.number(self.bytes[self.index...]))
         return time >= Self.firstTime && time <= self.readBy + Self.clockSecondsMax
+    }
+
+    /// Whether the end of the next tuple, which has no checksum, was not written before a power failure: what is
+    /// missing reads as zeros, and so does what follows.
+    private func endsInHole(_ byteCount: Int) -> Bool {
+        let end = self.index + byteCount
+        if let count = self.verifiedByteCount, end <= count { return false }
+        // A token may end with a zero, but a time does not begin with one.
+        return self.bytes[end - 1] == 0 && end < self.bytes.count && self.bytes[end] == 0
     }
 
     private mutating func readTuple(_ tokenByteCount: Int) -> FeedbackTuple? {

@@ -23,7 +23,8 @@ struct OpenSubmissions: Sendable {
 
     private var runs = Deque<Run>()
     // The notifications that belong to the last run, which gets them before it is read. To change a run for each would
-    // read what was just written in other parts, and the processor then waits until all earlier writes are in the cache.
+    // read what was just written in other parts, and the processor then waits until all earlier writes are in its
+    // cache.
     private var tailReceiver: ObjectIdentifier?
     private var tailCount = 0
     private var nextNumber: UInt64 = 0

@@ -77,7 +77,9 @@ import Testing
     @Test(arguments: 0..<TestEffort.count(100, long: 2000) as Range<UInt64>)
     func `a line that resembles the one before is read as if it were alone`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
-        let fields = ["", #","expiry":1800000000"#, #","expiry":"+1h""#, #","priority":5"#, #","id":1"#, #","topic":"a.b""#]
+        let fields = [
+            "", #","expiry":1800000000"#, #","expiry":"+1h""#, #","priority":5"#, #","id":1"#, #","topic":"a.b""#,
+        ]
         let payloads = [#"{"aps":{"badge":1}}"#, #"{"aps":{"badge":2}}"#, #"{ "aps":{"badge":1}}"#, #"{"aps":}"#]
         var (field, payload) = (fields[0], payloads[0])
         let lines = (1...40).map { number in
