@@ -206,7 +206,7 @@ package final class GatewayDoctor: Sendable {
         }
     }
 
-    fileprivate func feedbackWasRead() { self.state.withLockedValue { $0.feedbackCount += 1 } }
+    fileprivate func feedbackWasAskedFor() { self.state.withLockedValue { $0.feedbackCount += 1 } }
 
     // MARK: Listeners
 
@@ -239,18 +239,16 @@ package final class GatewayDoctor: Sendable {
         let doctor: GatewayDoctor
 
         func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
-            EmptyList(doctor: self.doctor)
+            // Some providers keep the connection, so that they never confirm the list.
+            self.doctor.feedbackWasAskedFor()
+            return EmptyList()
         }
     }
 
     private final class EmptyList: FeedbackList {
-        private let doctor: GatewayDoctor
-
-        init(doctor: GatewayDoctor) { self.doctor = doctor }
-
         func next(_ countMax: Int) -> [FeedbackTuple] { [] }
 
-        func acknowledge() { self.doctor.feedbackWasRead() }
+        func acknowledge() {}
     }
 
     /// A connection with its trial, which takes effect some time after its first notification.

@@ -58,7 +58,8 @@ extension ProviderHabits {
 
     private var reactionLines: [(name: String, value: String)] {
         if self.repeatsAccepted {
-            return [("after errors", "not known: it repeats accepted notifications, too; let it send different ones")]
+            let advice = self.hasIdentifiers ? "; let it send different ones" : ""
+            return [("after errors", "not known: it repeats accepted notifications, too\(advice)")]
         }
         return ProviderTrial.allCases.flatMap { trial -> [(name: String, value: String)] in
             let responses = self.responses.filter { $0.trial == trial }

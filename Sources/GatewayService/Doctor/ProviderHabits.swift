@@ -130,9 +130,12 @@ package struct ProviderHabits: Sendable {
     /// How soon a provider that reads error responses closes the connection, or one that always does.
     private static let closeTimeMax = Duration.seconds(1)
 
+    /// Whether an error response can name a notification.
+    var hasIdentifiers: Bool { self.messages.contains { $0.identifier != nil } }
+
     /// Whether the provider reads error responses; `nil` if no trial showed it.
     var readsErrors: String? {
-        guard self.messages.contains(where: { $0.identifier != nil }) else {
+        guard self.hasIdentifiers else {
             return self.messages.isEmpty ? nil : "none, since command 0 has no identifiers"
         }
         // After status 10, nothing is read, so it is not known when the provider closes.
@@ -172,6 +175,11 @@ package struct ProviderHabits: Sendable {
                 + "the certificate of its authority, or do not let it verify."
         }
         guard self.ignoresRejections == nil else { return nil }
+        guard self.connections.last?.effectAt == nil else {
+            return
+                "It did not connect again after its connection was closed. If it never does, restart it for each of "
+                + "the next trials while this runs, and whenever the gateway has closed its connection."
+        }
         return "What it does after a rejection was not seen, so this says nothing about rejections. Let it send longer."
     }
 
@@ -182,6 +190,9 @@ package struct ProviderHabits: Sendable {
     package var ignoresRejections: (isSet: Bool, reason: String)? {
         let known = self.responses.filter { $0.trial == .rejection && $0.reaction != .unknown }
         if !known.isEmpty, self.repeatsAccepted {
+            guard self.hasIdentifiers else {
+                return (true, "command 0 has no identifiers, so an error response names none")
+            }
             return (true, "it repeats notifications anyway, which is not to be taken for an answer to an error")
         }
         if known.contains(where: { [.all, .first].contains($0.reaction) }) {

@@ -74,6 +74,21 @@ import Testing
         #expect(!self.habits([(.acceptance, [1, 2]), (.rejection, [3, 4]), (.acceptance, [5])]).repeatsAccepted)
     }
 
+    @Test func `one whose notifications are all alike is not asked for others`() throws {
+        var connections = self.connections([(.acceptance, [1, 1]), (.rejection, [1, 1]), (.acceptance, [1])])
+        for index in connections.indices {
+            connections[index].messages = connections[index].messages.map {
+                .init(content: $0.content, identifier: nil, at: $0.at)
+            }
+        }
+        connections[0].closedAt = .milliseconds(100)
+        let habits = ProviderHabits(connections, feedbackCount: 0)
+        let ignores = try #require(habits.ignoresRejections)
+        #expect(ignores.isSet && ignores.reason == "command 0 has no identifiers, so an error response names none")
+        let after = habits.lines.first { $0.name == "after errors" }?.value
+        #expect(after == "not known: it repeats accepted notifications, too")
+    }
+
     @Test func `what a trial did not reach is not lost`() throws {
         var connections = self.connections([(.reset, [1, 2]), (.rejection, [3, 4]), (.acceptance, [5])])
         for index in 0..<2 { connections[index].closedAt = .seconds(index) + .milliseconds(20) }
@@ -141,6 +156,10 @@ import Testing
         #expect(ProviderHabits([silent], feedbackCount: 0).problem?.contains("payload too long") == true)
         #expect(self.habits([(.acceptance, [1])]).problem?.contains("after a rejection was not seen") == true)
         #expect(self.habits([(.rejection, [1]), (.acceptance, [2])]).problem == nil)
+        var kept = self.connections([(.acceptance, [1, 2])])
+        kept[0].effectAt = .seconds(3)
+        let problem = ProviderHabits(kept, feedbackCount: 0).problem
+        #expect(problem?.hasPrefix("It did not connect again after its connection was closed.") == true)
     }
 
     @Test func `the name that a provider requests is reported`() {
