@@ -211,7 +211,8 @@ package struct ProviderHabits: Sendable {
             return (true, "it closes each connection without waiting for an error response")
         }
         guard !known.isEmpty else { return nil }
-        return (false, "nothing followed its rejected notifications, so nothing is lost")
+        // One that waits less long for an error response than the service takes for it loses what follows.
+        return (false, "nothing followed its rejected notifications; nothing is lost if answers come as soon as here")
     }
 
     /// The lines of the configuration that suit the provider, and why.
