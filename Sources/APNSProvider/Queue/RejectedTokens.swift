@@ -12,7 +12,7 @@ package struct RejectedTokens: Sendable {
 
     private let duration: Duration?
     private let now: @Sendable () -> NIODeadline
-    private var deadlines: [DeviceToken: NIODeadline] = [:]
+    @usableFromInline var deadlines: [DeviceToken: NIODeadline] = [:]
 
     /// No token expires before this time.
     private var firstDeadline = NIODeadline.distantFuture
@@ -42,7 +42,7 @@ package struct RejectedTokens: Sendable {
     }
 
     /// Whether it is empty, so that no lookup is needed.
-    package var isEmpty: Bool { self.deadlines.isEmpty }
+    @inlinable package var isEmpty: Bool { self.deadlines.isEmpty }
 
     /// Adds a token.
     package mutating func insert(_ bytes: UnsafeRawBufferPointer, until deadline: NIODeadline = .distantFuture) {

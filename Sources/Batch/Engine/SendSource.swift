@@ -169,7 +169,6 @@ package struct BatchSendState: ~Copyable {
     private var indeterminateCount: UInt64 = 0
 
     private var rejected = RejectedTokens()
-    private var hasRejected = false
     private var sentCount: UInt64 = 0
     /// The number of these that have an outcome.
     private var settledCount: UInt64 = 0
@@ -341,7 +340,7 @@ package struct BatchSendState: ~Copyable {
     }
 
     private func isSuppressed(_ entry: borrowing SendBlock.Entry) -> Bool {
-        guard self.hasRejected else { return false }
+        guard !self.rejected.isEmpty else { return false }
         return self.rejected.contains(entry.token)
     }
 
@@ -525,7 +524,6 @@ package struct BatchSendState: ~Copyable {
 
     /// Sends no more lines for a token.
     private mutating func suppress(_ bytes: UnsafeRawBufferPointer, _ fault: TokenFault) {
-        self.hasRejected = true
         unsafe self.rejected.insert(bytes)
         guard let onRejectedToken = self.onRejectedToken, let token = try? unsafe DeviceToken(bytes: bytes) else {
             return
