@@ -21,20 +21,32 @@ package enum SocketBytes {
         self.withSocket(of: channel) { self.information(of: $0) }?.first == self.closedState
     }
 
-    /// The number of bytes that this system has sent at least once, if the connection was reset, so that it sends no
-    /// more; `nil` if it was not, or if that cannot be found out.
-    ///
-    /// It may be one or two too many, for the beginning and the end of the connection.
-    fileprivate static func finalSentCount(of socket: CInt) -> Int? {
-        guard let information = self.information(of: socket), information.first == self.closedState,
-            let accepted = self.acceptedCount(of: socket), let acknowledged = self.acknowledgedCount(information),
-            let unsent = self.number(information, at: self.unsentOffset, byteCount: 4)
-        else { return nil }
-        return max(acknowledged, accepted - unsent)
+    /// What the system knows of the bytes that were written to a connection.
+    fileprivate struct Written {
+        /// The number that the system has accepted.
+        ///
+        /// It may be too many: by one or two for the beginning and the end of the connection, and by what is
+        /// acknowledged meanwhile.
+        var acceptedCount: Int
+        /// The number of those that it has sent at least once, if the connection was reset, so that it sends no more;
+        /// otherwise `nil`.
+        var finalSentCount: Int?
     }
 
-    private static func acknowledgedCount(_ information: [UInt8]) -> Int? {
-        self.number(information, at: self.acknowledgedOffset, byteCount: 8)
+    /// Asks the system; `nil` if that cannot be found out.
+    fileprivate static func written(to socket: CInt) -> Written? {
+        // First, or what is acknowledged in between would be missing.
+        guard let outstanding = self.count(UInt(TIOCOUTQ), of: socket), let information = self.information(of: socket),
+            let acknowledged = self.number(information, at: self.acknowledgedOffset, byteCount: 8)
+        else { return nil }
+        let (accepted, isOver) = acknowledged.addingReportingOverflow(outstanding)
+        guard !isOver else { return nil }
+        var written = Written(acceptedCount: accepted)
+        if information.first == self.closedState {
+            let unsent = self.number(information, at: self.unsentOffset, byteCount: 4)
+            written.finalSentCount = unsent.map { max(acknowledged, accepted - $0) }
+        }
+        return written
     }
 
     /// A number of the kernel's `tcp_info`; `nil` if the kernel does not have it.
@@ -42,19 +54,6 @@ package enum SocketBytes {
         guard information.count >= offset + byteCount else { return nil }
         // Every system that Swift supports is little-endian.
         return Int(clamping: information[offset..<offset + byteCount].reversed().reduce(0) { $0 << 8 | UInt64($1) })
-    }
-
-    /// The number of bytes that were written and that this system has accepted; `nil` if that cannot be found out.
-    ///
-    /// It may be too many: by one or two for the beginning and the end of the connection, and by what is acknowledged
-    /// meanwhile.
-    fileprivate static func acceptedCount(of socket: CInt) -> Int? {
-        // First, or what is acknowledged in between would be missing.
-        guard let outstanding = self.count(UInt(TIOCOUTQ), of: socket),
-            let acknowledged = self.information(of: socket).flatMap({ self.acknowledgedCount($0) })
-        else { return nil }
-        let (count, isOver) = acknowledged.addingReportingOverflow(outstanding)
-        return isOver ? nil : count
     }
 
     /// `TCP_CLOSE`, the state of a connection that was reset, of whose ends neither was sent.
@@ -108,7 +107,7 @@ package final class RetainedSocket {
     ///
     /// It may be too many, by what is acknowledged meanwhile. It stays when the socket is released.
     package var acceptedCount: Int? {
-        self.descriptor.map { SocketBytes.acceptedCount(of: $0) } ?? self.lastAcceptedCount
+        self.descriptor.map { SocketBytes.written(to: $0)?.acceptedCount } ?? self.lastAcceptedCount
     }
 
     /// Releases the socket, whose connection the system then ends if the channel has closed it.
@@ -118,8 +117,9 @@ package final class RetainedSocket {
     package func release() -> Int? {
         guard let descriptor = self.descriptor.take() else { return nil }
         defer { close(descriptor) }
-        self.lastAcceptedCount = SocketBytes.acceptedCount(of: descriptor)
-        return SocketBytes.finalSentCount(of: descriptor)
+        let written = SocketBytes.written(to: descriptor)
+        self.lastAcceptedCount = written?.acceptedCount
+        return written?.finalSentCount
     }
 
     deinit { _ = self.release() }

@@ -16,8 +16,7 @@ import Testing
         case device, service, credentials, topic
     }
 
-    /// What expires behind a notification that is held leaves nothing in memory.
-    @Test(arguments: Held.allCases) func expiredLeaveNothing(_ held: Held) throws {
+    @Test(arguments: Held.allCases) func `what expires leaves no number`(_ held: Held) throws {
         var rules = SpoolState.Rules()
         rules.countMax = 16
         var state = SpoolState(rules)
@@ -27,7 +26,7 @@ import Testing
         let first = try #require(state.next(time).sends.first ?? Self.written(&state, time).first)
         var most = 0
         for _ in 0..<500 {
-            // The first one, which has no expiry, is refused for ever; what is in progress with it has its outcome.
+            // The first one, which has no expiry, is always refused; what is in progress with it has its outcome.
             if state.entries[first.id]?.isSending == true {
                 _ = state.answered(first.id, Self.answer(held), answer: "", time, jitter: 0.5)
             }
