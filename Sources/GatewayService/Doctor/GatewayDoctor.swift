@@ -17,6 +17,8 @@ package final class GatewayDoctor: Sendable {
     private static let invalidCountMax = 16
     /// How long what follows the first notification may take to arrive, before the trial takes effect.
     package static let gatheringTimeDefault = Duration.milliseconds(500)
+    /// The same for a rejection that comes late: longer than scripts wait for an answer.
+    package static let lateTimeDefault = Duration.seconds(2)
     /// After how long without an answer a connection ends, or one on which everything is accepted.
     package static let silenceDefault = Duration.seconds(10)
     /// How long a connection stays open after an error response, so that a provider that reads it closes first.
@@ -40,6 +42,7 @@ package final class GatewayDoctor: Sendable {
     private let state = NIOLockedValueBox(State())
     private let configuration: ResolvedConfiguration
     private let gatheringTime: Duration
+    private let lateTime: Duration
     private let silence: Duration
     private let responseTime: Duration
     private let start = ContinuousClock.now
@@ -52,6 +55,7 @@ package final class GatewayDoctor: Sendable {
     package init(
         _ configuration: ResolvedConfiguration,
         gatheringTime: Duration = GatewayDoctor.gatheringTimeDefault,
+        lateTime: Duration = GatewayDoctor.lateTimeDefault,
         silence: Duration = GatewayDoctor.silenceDefault,
         responseTime: Duration = GatewayDoctor.responseTimeDefault,
         logger: Logger,
@@ -59,6 +63,7 @@ package final class GatewayDoctor: Sendable {
     ) {
         self.configuration = configuration
         self.gatheringTime = gatheringTime
+        self.lateTime = lateTime
         self.silence = silence
         self.responseTime = responseTime
         self.logger = logger
@@ -107,13 +112,14 @@ package final class GatewayDoctor: Sendable {
         }
     }
 
-    /// Chooses the trial of a connection that sends its first notification.
-    fileprivate func beginTrial(_ number: UInt64) -> ProviderTrial {
+    /// Chooses the trial of a connection that sends its first notification, and when it takes effect.
+    fileprivate func beginTrial(_ number: UInt64) -> (trial: ProviderTrial, time: Duration) {
         self.state.withLockedValue { state in
             let trial = ProviderTrial.at(state.trialCount)
+            let isLate = ProviderTrial.isLate(state.trialCount)
             state.trialCount += 1
             if let place = state.places[number] { state.connections[place].trial = trial }
-            return trial
+            return (trial, isLate ? self.lateTime : self.gatheringTime)
         }
     }
 
@@ -265,22 +271,22 @@ package final class GatewayDoctor: Sendable {
 
         func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
             self.doctor.messageWasRead(message, on: self.number)
-            let trial = self.trial ?? self.doctor.beginTrial(self.number)
             if self.trial == nil {
+                let (trial, time) = self.doctor.beginTrial(self.number)
                 self.trial = trial
                 self.firstIdentifier = message.identifier
-                self.schedule(trial, message.ticket)
+                self.schedule(trial, after: time, message.ticket)
             }
-            return trial == .acceptance ? .accepted : nil
+            return self.trial == .acceptance ? .accepted : nil
         }
 
-        private func schedule(_ trial: ProviderTrial, _ ticket: DeliveryTicket) {
+        private func schedule(_ trial: ProviderTrial, after time: Duration, _ ticket: DeliveryTicket) {
             let (doctor, number) = (self.doctor, self.number)
             @Sendable func after(_ duration: Duration, _ body: @escaping @Sendable () -> Void) {
                 MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(duration), body)
             }
             guard trial != .acceptance else { return after(doctor.silence) { doctor.close(number) } }
-            after(doctor.gatheringTime) {
+            after(time) {
                 doctor.change(number) { $0.effectAt = doctor.now }
                 switch trial {
                 case .rejection: ticket.settle(.rejected(.binary(.invalidToken)))

@@ -114,7 +114,7 @@ extension ProviderHabits {
             groups[index].lostCounts += lostCount.map { [$0] } ?? []
         }
         return groups.map { group in
-            let lost = group.lostCounts.isEmpty ? "" : ", so what followed (\(Self.range(group.lostCounts))) is lost"
+            let lost = group.lostCounts.isEmpty ? "" : " (\(Self.range(group.lostCounts))) is lost"
             return (group.count == 1 ? "" : "\(group.count) times: ") + group.text + lost
         }
     }
@@ -124,14 +124,15 @@ extension ProviderHabits.Response {
     /// What the provider did, for people.
     fileprivate var text: String {
         let what = self.what
-        guard self.reaction != .unknown, self.reaction != .nothing else { return what }
+        let lost = self.lostCount == nil ? "" : self.reaction == .part ? ", so the rest" : ", so what followed"
+        guard self.reaction != .unknown, self.reaction != .nothing else { return what + lost }
         let seconds =
             (self.delay ?? .zero) < .seconds(1)
             ? "within a second" : "after \((self.delay ?? .zero).components.seconds) s"
         let expiry = self.keepsExpiry ? "" : ", with another expiry"
         let connections = self.connectionCount > 1 ? ", over \(self.connectionCount) connections" : ""
         let doubled = self.trial == .acceptance ? ", although it was accepted" : ""
-        return "\(what), \(seconds)\(connections)\(expiry)\(doubled)"
+        return "\(what), \(seconds)\(connections)\(expiry)\(doubled)\(lost)"
     }
 
     private var what: String {
@@ -152,8 +153,9 @@ extension ProviderHabits.Response {
     ///
     /// What a trial did not reach is not, except after a rejection.
     fileprivate var lostCount: Int? {
-        let isLost =
-            self.reaction == .nothing && self.trial != .acceptance && (!self.isMissed || self.trial == .rejection)
-        return isLost && self.followingCount > 0 ? self.followingCount : nil
+        guard self.reaction == .nothing || self.reaction == .part, self.trial != .acceptance,
+            !self.isMissed || self.trial == .rejection, self.followingCount > self.repeatedCount
+        else { return nil }
+        return self.followingCount - self.repeatedCount
     }
 }

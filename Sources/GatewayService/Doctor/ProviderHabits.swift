@@ -28,7 +28,9 @@ package struct ProviderHabits: Sendable {
         package var reaction: Reaction
         /// How many notifications had followed the first one.
         package var followingCount: Int
-        /// From the effect until it sent again, or sent anything.
+        /// How many of those came again.
+        package var repeatedCount = 0
+        /// From the effect, or from the end of the connection after silence, until it sent again, or sent anything.
         package var delay: Duration?
         /// Over how many connections it sent again.
         package var connectionCount = 0
@@ -88,7 +90,9 @@ package struct ProviderHabits: Sendable {
         }
         let contents = Set(again.joined().map(\.content))
         let followingAgain = following.filter { contents.contains($0.content) }.count
-        response.delay = max(.zero, (again.joined().first ?? next).at - effectAt)
+        response.repeatedCount = followingAgain
+        let from = connection.trial == .silence ? connection.closedAt ?? effectAt : effectAt
+        response.delay = max(.zero, (again.joined().first ?? next).at - from)
         // One that is sent a second time is the reaction to a later trial.
         var seen: Set<Int> = []
         response.connectionCount = again.count { messages in
@@ -199,20 +203,21 @@ package struct ProviderHabits: Sendable {
             return (true, "it sends a rejected notification again, and would never get past a dead token")
         }
         let telling = known.filter { $0.followingCount > 0 }
-        let resends = telling.filter { $0.reaction == .rest || $0.reaction == .part }
-        if !resends.isEmpty, resends.allSatisfy(\.keepsExpiry) {
-            return (false, "after an error response, it sends again what followed")
+        let lossy = telling.filter { $0.repeatedCount < $0.followingCount }
+        guard lossy.isEmpty else {
+            let late = lossy.allSatisfy(\.isMissed) ? " that comes late" : ""
+            return (true, "after an error response\(late), what followed is lost")
         }
-        if !resends.isEmpty {
+        guard telling.allSatisfy(\.keepsExpiry) else {
             return (true, "what it sends again has another expiry, so some would arrive twice")
         }
-        guard telling.isEmpty else { return (true, "after an error response, what followed is lost") }
+        guard telling.isEmpty else { return (false, "after an error response, it sends again what followed") }
         if !known.isEmpty, known.allSatisfy(\.isMissed) {
             return (true, "it closes each connection without waiting for an error response")
         }
         guard !known.isEmpty else { return nil }
         // One that waits less long for an error response than the service takes for it loses what follows.
-        return (false, "nothing followed its rejected notifications; nothing is lost if answers come as soon as here")
+        return (false, "nothing followed its rejected notifications, even when the answer came late")
     }
 
     /// The lines of the configuration that suit the provider, and why.

@@ -21,6 +21,12 @@ package enum ProviderTrial: String, CaseIterable, Sendable {
     /// The trials alternate, so that a provider that connects seldom has met all of them soon.
     package static func at(_ index: Int) -> ProviderTrial { Self.allCases[index % Self.allCases.count] }
 
+    /// Whether a trial takes effect late, by the same number: every other rejection does, since some providers wait
+    /// briefly for an answer before they send the next notification.
+    package static func isLate(_ index: Int) -> Bool {
+        Self.at(index) == .rejection && index / Self.allCases.count % 2 == 1
+    }
+
     /// How many connections with notifications complete every trial: the last one shows the reaction to the one before.
     package static var totalCount: Int { Self.allCases.count * Self.connectionCount + 1 }
 

@@ -139,6 +139,20 @@ import Testing
         }
     }
 
+    @Test func `a provider that sends again only a part loses the rest`() throws {
+        let habits = self.habits([(.rejection, [1, 2, 3, 4]), (.acceptance, [3, 8])])
+        let lost = "it sent again a part of what followed, within a second, so the rest (2) is lost"
+        #expect(habits.lines.contains { $0.name == "after rejection" && $0.value == lost })
+        #expect(try #require(habits.ignoresRejections).isSet)
+    }
+
+    @Test func `what follows a silence counts from the end of the connection`() throws {
+        var connections = self.connections([(.silence, [1]), (.acceptance, [2])])
+        connections[0].closedAt = .milliseconds(900)
+        let response = try #require(ProviderHabits(connections, feedbackCount: 0).responses.first)
+        #expect(response.delay == .milliseconds(100))
+    }
+
     @Test func `lost notifications are counted together`() {
         let habits = self.habits([(.reset, [1, 2]), (.reset, [3, 4, 5]), (.acceptance, [6])])
         let lost = "2 times: it sent nothing again, so what followed (1 to 2) is lost"

@@ -27,6 +27,7 @@ import Testing
         let doctor = GatewayDoctor(
             configuration,
             gatheringTime: .milliseconds(50),
+            lateTime: .milliseconds(50),
             silence: .milliseconds(300),
             responseTime: .milliseconds(500),
             logger: Logger(label: "doctor")
@@ -68,6 +69,7 @@ import Testing
         let doctor = GatewayDoctor(
             configuration,
             gatheringTime: .milliseconds(20),
+            lateTime: .milliseconds(20),
             silence: .milliseconds(100),
             responseTime: .milliseconds(100),
             logger: Logger(label: "doctor")
@@ -94,6 +96,39 @@ import Testing
         }
         let text = habits.lines.map { "\($0.name): \($0.value)" }
         #expect(text.contains { $0.hasSuffix("; it keeps them open") } && text.contains("SNI: none"), "\(text)")
+    }
+
+    /// It looks whether an answer has come before the next notification, as many scripts do, and never sends one again.
+    @Test func `a provider that waits too briefly for an answer must not see late ones`() async throws {
+        let folder = try GatewayProgram.Folder()
+        let configuration = try Self.configuration(folder)
+        let (closed, continuation) = AsyncStream.makeStream(of: Void.self)
+        let doctor = GatewayDoctor(
+            configuration,
+            gatheringTime: .milliseconds(10),
+            lateTime: .milliseconds(300),
+            silence: .milliseconds(100),
+            responseTime: .milliseconds(100),
+            logger: Logger(label: "doctor")
+        ) { _ in continuation.yield() }
+        try await doctor.withRunning { port, _ in
+            let pem = folder.path("provider.pem")
+            let isOver = ObservedValue(false)
+            Thread.detachNewThread {
+                var number: UInt32 = 0
+                while !isOver.current {
+                    guard let connection = BlockingConnection(port: port, pem: pem) else { continue }
+                    while !isOver.current {
+                        _ = connection.write(HabitRun.frame(number, identifier: number, expiry: 0, usesItems: false))
+                        number += 1
+                        guard case .none = connection.read(within: 150) else { break }
+                    }
+                }
+            }
+            for await _ in closed where doctor.isComplete { break }
+            isOver.change { $0 = true }
+        }
+        #expect(try #require(doctor.habits.ignoresRejections).isSet, "\(doctor.habits.lines)")
     }
 
     @Test func `a provider that ends its handshakes is reported`() async throws {
