@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSGateway
+import APNSPayload
 import APNSServer
 import APNSSession
 import APNSWire
@@ -204,11 +205,27 @@ package final class GatewayDoctor: Sendable {
             priority: message.priority,
             tokenByteCount: message.token.byteCount,
             payloadByteCount: message.payloadByteCount,
+            payloadProblem: Self.problem(of: message.payload),
             at: self.now
         )
         self.change(number) { connection in
             guard connection.messages.count < Self.messageCountMax else { return connection.omittedCount += 1 }
             connection.messages.append(observed)
+        }
+    }
+
+    /// Why a payload is not a JSON object. Keys and their values are what the service checks.
+    private static func problem(of payload: ByteBuffer) -> PayloadProblem.Kind? {
+        unsafe payload.withUnsafeReadableBytes { bytes in
+            do throws(PayloadProblem) {
+                unsafe try Payload.check(bytes, rules: PayloadRules(byteCountMax: .max))
+                return nil
+            } catch {
+                switch error.kind {
+                case .syntax, .notAnObject, .objectMissing: return error.kind
+                default: return nil
+                }
+            }
         }
     }
 

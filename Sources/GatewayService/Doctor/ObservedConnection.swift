@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import APNSPayload
 package import APNSTransport
 package import APNSWire
 package import OpenSSLTLS
@@ -18,6 +19,8 @@ package struct ObservedConnection: Sendable {
         package var priority: UInt8?
         package var tokenByteCount: Int
         package var payloadByteCount: Int
+        /// Why the payload is not a JSON object; `nil` if it is one.
+        package var payloadProblem: PayloadProblem.Kind?
         package var at: Duration
 
         package init(
@@ -28,6 +31,7 @@ package struct ObservedConnection: Sendable {
             priority: UInt8? = nil,
             tokenByteCount: Int = 32,
             payloadByteCount: Int = 100,
+            payloadProblem: PayloadProblem.Kind? = nil,
             at: Duration
         ) {
             self.content = content
@@ -37,6 +41,7 @@ package struct ObservedConnection: Sendable {
             self.priority = priority
             self.tokenByteCount = tokenByteCount
             self.payloadByteCount = payloadByteCount
+            self.payloadProblem = payloadProblem
             self.at = at
         }
 

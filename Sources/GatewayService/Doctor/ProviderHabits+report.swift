@@ -35,6 +35,11 @@ extension ProviderHabits {
             lines.append(("identifiers", self.identifiers))
             lines.append(("tokens", "\(Self.range(messages.map(\.tokenByteCount))) bytes"))
             lines.append(("payloads", "\(Self.range(messages.map(\.payloadByteCount))) bytes"))
+            let problems = messages.compactMap(\.payloadProblem)
+            if !problems.isEmpty {
+                let texts = list(problems.map { "\($0)" })
+                lines.append(("", "the service would reject \(problems.count) of \(messages.count): \(texts)"))
+            }
             lines.append(("priority", list(messages.map { $0.priority.map { "\($0)" } ?? "none" })))
             lines.append(
                 (
@@ -58,7 +63,7 @@ extension ProviderHabits {
 
     private var reactionLines: [(name: String, value: String)] {
         if self.repeatsAccepted {
-            let advice = self.hasIdentifiers ? "; let it send different ones" : ""
+            let advice = self.hasIdentifiers ? "; let it send other ones, or to other devices" : ""
             return [("after errors", "not known: it repeats accepted notifications, too\(advice)")]
         }
         return ProviderTrial.allCases.flatMap { trial -> [(name: String, value: String)] in
@@ -83,7 +88,9 @@ extension ProviderHabits {
         let isCounting = runs.allSatisfy { run in
             zip(run, run.dropFirst()).allSatisfy { before, after in before.map { $0 &+ 1 } == after }
         }
-        if all.count > 1, Set(all).count == 1 { return "always \(all[0] ?? 0)" }
+        if all.count > 1, Set(all).count == 1 {
+            return "always \(all[0] ?? 0), so an error response names none of several"
+        }
         guard isCounting else { return "not consecutive" }
         if runs.count == 1 { return "consecutive, from \(runs[0][0] ?? 0)" }
         let least = all.compactMap(\.self).min() ?? 0

@@ -178,6 +178,9 @@ package struct ProviderHabits: Sendable {
                 "It sent no notification. If it reports an error of TLS, it does not trust the gateway: let it trust "
                 + "the certificate of its authority, or do not let it verify."
         }
+        if let last = self.messages.last?.payloadProblem, self.messages.allSatisfy({ $0.payloadProblem != nil }) {
+            return "None of its payloads is valid, and the service would reject each: \(last)."
+        }
         guard self.ignoresRejections == nil else { return nil }
         guard self.connections.last?.effectAt == nil else {
             return

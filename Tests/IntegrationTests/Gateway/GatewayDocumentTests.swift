@@ -51,13 +51,14 @@ import Testing
     /// The commands of a document behind a mark.
     private static func documentCommands(
         _ path: String = "docs/gateway.md",
-        behind mark: String = "<!-- ten commands -->\n"
+        behind mark: String = "<!-- ten commands -->\n",
+        language: String = "sh"
     ) throws -> [String] {
         let document = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent().appending(path: path)
         let text = try String(contentsOf: document, encoding: .utf8)
         let mark = try #require(text.range(of: mark))
-        let start = try #require(text.range(of: "\n```sh\n", range: mark.lowerBound..<text.endIndex))
+        let start = try #require(text.range(of: "\n```\(language)\n", range: mark.lowerBound..<text.endIndex))
         let end = try #require(text.range(of: "```", range: start.upperBound..<text.endIndex))
         return text[start.upperBound..<end.lowerBound].split(separator: "\n").map(String.init)
     }
@@ -105,6 +106,23 @@ import Testing
             received.map(\.payloadText) == ["{}", "{}", "{}"] && received.allSatisfy { $0.topic.hasPrefix("pass.") }
         )
         #expect(received.map(\.outcome) == ["accepted", "accepted", "accepted"], "\(output)")
+    }
+
+    @Test func `the configuration of OpenSSL for old programs has its effect`() async throws {
+        let lines = try Self.documentCommands("docs/recipes/sip.md", behind: "`OPENSSL_CONF`", language: "text")
+        let level = """
+            import ctypes as c
+            s = c.CDLL("libssl.so.3")
+            s.TLS_method.restype = s.SSL_CTX_new.restype = c.c_void_p
+            s.SSL_CTX_new.argtypes = s.SSL_CTX_get_security_level.argtypes = [c.c_void_p]
+            print(s.SSL_CTX_get_security_level(s.SSL_CTX_new(s.TLS_method())))
+            """
+        let texts = [
+            "cat > openssl.cnf <<'END'\n\(lines.joined(separator: "\n"))\nEND", "cat > level.py <<'END'\n\(level)\nEND",
+            "bash -c 'echo; exec sleep 60' &", "OPENSSL_CONF=openssl.cnf python3 level.py",
+        ]
+        let output = try await PrivateMachine(scripts: []).run(texts.map { PrivateMachine.Command(text: $0) })
+        #expect(output.last == "0\n", "\(output)")
     }
 
     @Test(.enabled(if: geteuid() == 0, "only root may write to /etc"))
