@@ -55,6 +55,9 @@ public struct InboundNotification: Sendable {
     /// The priority: 10, 5 or 1; `nil` if not specified, 0 or unknown, which means 10.
     public var priority: UInt8? { self.layout.knownPriority?.rawValue }
 
+    /// The priority as it was sent, possibly unknown; `nil` if not specified.
+    package var priorityByte: UInt8? { self.layout.priority }
+
     /// The number of bytes of the payload.
     public var payloadByteCount: Int { self.layout.payloadByteCount }
 

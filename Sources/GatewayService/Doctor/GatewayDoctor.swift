@@ -15,7 +15,7 @@ import OpenSSLTLS
 package final class GatewayDoctor: Sendable {
     /// The most connections and the most notifications of each that are recorded.
     private static let (connectionCountMax, messageCountMax) = (1000, 10_000)
-    private static let invalidCountMax = 16
+    static let invalidCountMax = 16
     /// How long what follows the first notification may take to arrive, before the trial takes effect.
     package static let gatheringTimeDefault = Duration.milliseconds(500)
     /// The same for a rejection that comes late: longer than scripts wait for an answer.
@@ -161,6 +161,10 @@ package final class GatewayDoctor: Sendable {
             state.channels[number] = nil
             guard let place = state.places[number] else { return nil }
             if state.connections[place].closedAt == nil { state.connections[place].closedAt = now }
+            // The trial misses it: that is known before its time has come.
+            if state.connections[place].trial != .acceptance, state.connections[place].effectAt == nil {
+                state.connections[place].effectAt = now + .nanoseconds(1)
+            }
             if !state.connections[place].messages.isEmpty { state.completeCount += 1 }
             return state.connections[place]
         }
@@ -202,7 +206,7 @@ package final class GatewayDoctor: Sendable {
             command: message.command,
             identifier: message.identifier,
             expiry: message.expiry,
-            priority: message.priority,
+            priority: message.priorityByte,
             tokenByteCount: message.token.byteCount,
             payloadByteCount: message.payloadByteCount,
             payloadProblem: Self.problem(of: message.payload),

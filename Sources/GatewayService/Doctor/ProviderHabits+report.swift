@@ -77,7 +77,10 @@ extension ProviderHabits {
     }
 
     private var failureLines: [(name: String, value: String)] {
-        Self.counted(self.handshakeFailures.map { ($0, nil) }).enumerated().map { ($0 == 0 ? "failed" : "", $1) }
+        let isAll = self.handshakeFailures.count < GatewayDoctor.invalidCountMax
+        return Self.counted(self.handshakeFailures.map { ($0, nil) }).enumerated().map {
+            ($0 == 0 ? "failed\(isAll ? "" : ", the last")" : "", $1)
+        }
     }
 
     /// Whether identifiers count from 0 or 1, or have another order.

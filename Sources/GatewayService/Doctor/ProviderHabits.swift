@@ -206,6 +206,9 @@ package struct ProviderHabits: Sendable {
             return (true, "it sends a rejected notification again, and would never get past a dead token")
         }
         let telling = known.filter { $0.followingCount > 0 }
+        if !known.isEmpty, known.allSatisfy(\.isMissed) {
+            return (true, "it closes each connection without waiting for an error response")
+        }
         let lossy = telling.filter { $0.repeatedCount < $0.followingCount }
         guard lossy.isEmpty else {
             let late = lossy.allSatisfy(\.isMissed) ? " that comes late" : ""
@@ -215,9 +218,6 @@ package struct ProviderHabits: Sendable {
             return (true, "what it sends again has another expiry, so some would arrive twice")
         }
         guard telling.isEmpty else { return (false, "after an error response, it sends again what followed") }
-        if !known.isEmpty, known.allSatisfy(\.isMissed) {
-            return (true, "it closes each connection without waiting for an error response")
-        }
         guard !known.isEmpty else { return nil }
         // One that waits less long for an error response than the service takes for it loses what follows.
         return (false, "nothing followed its rejected notifications, even when the answer came late")

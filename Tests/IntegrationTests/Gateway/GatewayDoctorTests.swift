@@ -131,6 +131,33 @@ import Testing
         #expect(try #require(doctor.habits.ignoresRejections).isSet, "\(doctor.habits.lines)")
     }
 
+    @Test func `what a provider misses that never waits is known at once`() async throws {
+        let folder = try GatewayProgram.Folder()
+        let configuration = try Self.configuration(folder)
+        let (closed, continuation) = AsyncStream.makeStream(of: Void.self)
+        let doctor = GatewayDoctor(configuration, gatheringTime: .seconds(60), logger: Logger(label: "doctor")) { _ in
+            continuation.yield()
+        }
+        try await doctor.withRunning { port, _ in
+            let pem = folder.path("provider.pem")
+            let isOver = ObservedValue(false)
+            Thread.detachNewThread {
+                var number: UInt32 = 0
+                while !isOver.current {
+                    guard let connection = BlockingConnection(port: port, pem: pem) else { continue }
+                    _ = connection.write(HabitRun.frame(number, identifier: number, expiry: 0, usesItems: false))
+                    number += 1
+                }
+            }
+            for await _ in closed where doctor.isComplete { break }
+            isOver.change { $0 = true }
+        }
+        let habits = doctor.habits
+        let rejections = habits.responses.filter { $0.trial == .rejection && $0.reaction != .unknown }
+        #expect(rejections.count >= ProviderTrial.connectionCount - 1 && rejections.allSatisfy(\.isMissed))
+        #expect(habits.ignoresRejections?.reason == "it closes each connection without waiting for an error response")
+    }
+
     @Test func `a provider that ends its handshakes is reported`() async throws {
         let folder = try GatewayProgram.Folder()
         let configuration = try Self.configuration(folder)
