@@ -581,7 +581,6 @@ let package = Package(
                 "APNSPayload", "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "CSimulatorPage",
                 "CZlib", "APNSJSON", "FileSupport", "OpenSSLTLS", "ServiceSupport",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
-                .product(name: "Hummingbird", package: "hummingbird", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

@@ -2,46 +2,21 @@
 
 import APNSWire
 import HTTPTypes
-import Hummingbird
 import HummingbirdCore
 import Logging
 import NIOCore
 import NIOHTTP1
 
-/// Answers the requests of the control API and the page.
+/// Answers the requests of the control API and the page: access control, routes, and common response headers.
 struct ControlResponder: Sendable {
-    private let responder: RouterResponder<ControlContext>
+    private let requestGuard: RequestGuard
+    private let routes: [ControlRoute]
     private let logger: Logger
 
     init(_ configuration: ControlConfiguration, routes: [ControlRoute], logger: Logger) {
-        let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
-        router.add(middleware: ControlMiddleware(configuration, routes: routes))
-        for route in routes {
-            router.on(RouterPath(route.path), method: route.method) { request, context in
-                try await route.handle(ControlRequest(request: request, context: context))
-            }
-        }
-        self.responder = router.buildResponder()
-        self.logger = logger
-    }
-
-    func respond(to request: Request, on channel: any Channel) async -> Response {
-        let source = ApplicationRequestContextSource(channel: channel, logger: self.logger)
-        do { return try await self.responder.respond(to: request, context: ControlContext(source: source)) } catch {
-            // The middleware answers every error.
-            return Response(status: .internalServerError)
-        }
-    }
-}
-
-/// Applies to every request: access control and common response headers.
-private struct ControlMiddleware: RouterMiddleware {
-    private let requestGuard: RequestGuard
-    private let methods: [(path: [Substring], method: HTTPRequest.Method)]
-
-    init(_ configuration: ControlConfiguration, routes: [ControlRoute]) {
         self.requestGuard = RequestGuard(configuration)
-        self.methods = routes.map { ($0.path.split(separator: "/"), $0.method) }
+        self.routes = routes
+        self.logger = logger
     }
 
     private static let fields: HTTPFields = [
@@ -52,55 +27,47 @@ private struct ControlMiddleware: RouterMiddleware {
         .xContentTypeOptions: "nosniff",
     ]
 
-    @concurrent
-    func handle(
-        _ request: Request,
-        context: ControlContext,
-        next: @concurrent (Request, ControlContext) async throws -> Response
-    ) async throws -> Response {
-        var response = await self.answer(request, context, next)
-        if request.method != .head { response.compress(for: request.head) }
+    private static let furtherFields = [
+        ("Cross-Origin-Resource-Policy", "same-origin"), ("Referrer-Policy", "no-referrer"),
+    ].compactMap { pair in HTTPField.Name(pair.0).map { ($0, pair.1) } }
+
+    func respond(to request: Request, on channel: any Channel) async -> Response {
+        var response = await self.answer(request, channel)
+        if request.method == .head {
+            response = response.createHeadResponse()
+        } else {
+            response.compress(for: request.head)
+        }
         for field in Self.fields { response.headers[field.name] = field.value }
         for (name, value) in Self.furtherFields { response.headers[name] = value }
         return response
     }
 
-    private static let furtherFields = [
-        ("Cross-Origin-Resource-Policy", "same-origin"), ("Referrer-Policy", "no-referrer"),
-    ].compactMap { pair in HTTPField.Name(pair.0).map { ($0, pair.1) } }
-
     @concurrent
-    private func answer(
-        _ request: Request,
-        _ context: ControlContext,
-        _ next: @concurrent (Request, ControlContext) async throws -> Response
-    ) async -> Response {
+    private func answer(_ request: Request, _ channel: any Channel) async -> Response {
         if let refusal = self.requestGuard.refusal(request.head) { return refusal.response }
+        let path = request.uri.path.split(separator: "/")
+        let matches = self.routes.compactMap { route in route.parameters(in: path).map { (route, $0) } }
+        let method = request.method == .head ? .get : request.method
+        guard let (route, parameters) = matches.first(where: { $0.0.method == method }) else {
+            return self.notFound(matches.map(\.0.method.rawValue)).response
+        }
         do {
-            return try await next(request, context)
+            return try await route.handle(ControlRequest(request: request, channel: channel, parameters: parameters))
         } catch let error as ControlError {
             return error.response
-        } catch let error as HTTPError where error.status == .notFound {
-            return self.notFound(request).response
         } catch is HTTPParserError {
             var error = ControlError(.badRequest, "the body is not valid HTTP/1.1; check its Transfer-Encoding")
             error.headers[.connection] = "close"
             return error.response
-        } catch let error as any HTTPResponseError {
-            return ControlError(error.status, "\(error)").response
         } catch {
-            context.logger.error("control request failed", metadata: [LogKey.refusalReason: "\(error)"])
+            self.logger.error("control request failed", metadata: [LogKey.refusalReason: "\(error)"])
             return ControlError(.internalServerError, "the request failed: \(error)").response
         }
     }
 
-    /// The error when no route matches: unknown path, or wrong method.
-    private func notFound(_ request: Request) -> ControlError {
-        let path = request.uri.path.split(separator: "/")
-        let allowed = self.methods.filter { route in
-            route.path.count == path.count
-                && zip(route.path, path).allSatisfy { $0.hasPrefix("{") || $0 == $1 }
-        }.map(\.method.rawValue)
+    /// The error for an unknown path, or for a method other than the allowed ones.
+    private func notFound(_ allowed: [String]) -> ControlError {
         guard !allowed.isEmpty else {
             return ControlError(.notFound, "unknown path; see /openapi.yaml for the valid ones")
         }

@@ -3,7 +3,6 @@
 import APNSPayload
 import APNSWire
 import HTTPTypes
-import Hummingbird
 import HummingbirdCore
 import NIOCore
 
@@ -12,6 +11,7 @@ struct ControlRoute: Sendable {
     let method: HTTPRequest.Method
     /// The path as in OpenAPI, such as "/notifications/{number}".
     let path: String
+    private let components: [Substring]
     let handle: @Sendable (ControlRequest) async throws -> Response
 
     init(
@@ -21,18 +21,22 @@ struct ControlRoute: Sendable {
     ) {
         self.method = method
         self.path = path
+        self.components = path.split(separator: "/")
         self.handle = handle
     }
-}
 
-/// The request context of Hummingbird's router.
-struct ControlContext: RequestContext {
-    var coreContext: CoreRequestContextStorage
-    let channel: any Channel
-
-    init(source: ApplicationRequestContextSource) {
-        self.coreContext = CoreRequestContextStorage(source: source)
-        self.channel = source.channel
+    /// Returns the parameters in a path, still percent-encoded; `nil` if it is not the path of this operation.
+    func parameters(in path: [Substring]) -> [Substring: Substring]? {
+        guard path.count == self.components.count else { return nil }
+        var parameters: [Substring: Substring] = [:]
+        for (component, text) in zip(self.components, path) {
+            if component.hasPrefix("{") {
+                parameters[component.dropFirst().dropLast()] = text
+            } else if component != text {
+                return nil
+            }
+        }
+        return parameters
     }
 }
 
@@ -42,12 +46,12 @@ struct ControlRequest: Sendable {
     static let bodyByteCountMax = 1 << 20
 
     let request: Request
-    let context: ControlContext
+    let channel: any Channel
+    let parameters: [Substring: Substring]
 
     /// Returns the value of a path parameter.
     func parameter(_ name: String) throws -> String {
-        guard let text = self.context.parameters.get(name).flatMap({ PercentEncoding.decoded($0) }), !text.isEmpty
-        else {
+        guard let text = self.parameters[name[...]].flatMap({ PercentEncoding.decoded($0) }), !text.isEmpty else {
             throw ControlError(.badRequest, "missing {\(name)} in the path")
         }
         return text

@@ -30,7 +30,7 @@ struct EventStream: Sendable {
         if let text = HTTPField.Name("Last-Event-ID").flatMap({ request.request.headers[$0] }) {
             start = EventLog.Start(text)
         }
-        guard let reader = self.events.makeReader(from: start, channel: request.context.channel) else {
+        guard let reader = self.events.makeReader(from: start, channel: request.channel) else {
             throw ControlError.tooManyReaders
         }
         return Response(

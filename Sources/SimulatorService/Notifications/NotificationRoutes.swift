@@ -38,7 +38,7 @@ struct NotificationRoutes: Sendable {
     private func list(_ request: ControlRequest) async throws -> Response {
         let filter = try NotificationFilter(request.query(NotificationFilter.names))
         guard let wait = filter.wait else { return self.answer(filter, self.found(filter)) }
-        return self.answer(filter, try await self.wait(filter, wait, request.context.channel))
+        return self.answer(filter, try await self.wait(filter, wait, request.channel))
     }
 
     private func found(_ filter: NotificationFilter, behind number: UInt64 = 0) -> [RecordedNotification] {
