@@ -11,6 +11,8 @@ enum GatewayStoreChange: Sendable {
     /// Removes a token, only with this time unless it is `nil`.
     case remove(DeviceToken, UInt32?, TokenScope)
     case expect([ExpectedResend], provider: String, duration: Duration)
+    /// Sets the end of the resends that were expected at a time or later, in seconds since 1970.
+    case extend(provider: String, since: Int64, until: Int64)
     /// Removes one entry with the key of a resend.
     case forget(ExpectedResend, provider: String)
     /// Stores a certificate in the place of another one of the provider, if there is one.
@@ -28,7 +30,7 @@ enum GatewayStoreChange: Sendable {
     var kind: Kind {
         switch self {
         case .put, .remove: .feedback
-        case .expect, .forget: .resends
+        case .expect, .extend, .forget: .resends
         case .admit: .certificates
         case .spool: .spools
         }
@@ -81,6 +83,11 @@ struct GatewayRows {
         case .expect(let resends, let provider, let duration):
             let until = Self.end(now, duration)
             for resend in resends { try self.insert(resend, of: provider, until: until) }
+        case .extend(let provider, let earliest, let until):
+            try self.database.execute(
+                sql: "UPDATE resend SET until = ? WHERE provider = ? AND until >= ?",
+                arguments: [until, provider, earliest]
+            )
         case .forget(let resend, let provider):
             try self.forget.execute(
                 arguments: [provider, Data(resend.key.bytes), resend.place?.response, resend.place?.index]

@@ -251,17 +251,11 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
     public func resends(of provider: String, for duration: Duration) -> [ExpectedResend] {
         let now = self.now()
         let earliest = now - Self.downtimeMax.components.seconds
+        let resends: [ExpectedResend]
         do {
-            let resends = try self.database.withLockedValue(\.queue).write { database in
-                let resends = try GatewayRows.resends(database, of: provider, at: earliest).map(\.resend)
-                try database.execute(
-                    sql: "UPDATE resend SET until = ? WHERE provider = ? AND until >= ?",
-                    arguments: [GatewayRows.end(now, duration), provider, earliest]
-                )
-                return resends
+            resends = try self.database.withLockedValue(\.queue).read { database in
+                try GatewayRows.resends(database, of: provider, at: earliest).map(\.resend)
             }
-            if !resends.isEmpty { self.scheduleExpiry(after: duration) }
-            return resends
         } catch {
             self.logger.error(
                 "expected resends not read",
@@ -269,6 +263,20 @@ public final class SQLiteGatewayStore: FeedbackListStore, ResendStore, Sendable 
             )
             return []
         }
+        guard !resends.isEmpty else { return [] }
+        let extend = GatewayStoreChange.extend(
+            provider: provider,
+            since: earliest,
+            until: GatewayRows.end(now, duration)
+        )
+        do {
+            try self.database.withLockedValue(\.queue).write { try GatewayRows($0).apply(extend, now: now) }
+        } catch {
+            // Such as on a full disk. What is expected is known; its time is written later.
+            self.enqueue(extend) {}
+        }
+        self.scheduleExpiry(after: duration)
+        return resends
     }
 
     /// Stores expected resends.

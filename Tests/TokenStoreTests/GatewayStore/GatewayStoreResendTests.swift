@@ -175,6 +175,27 @@ import Testing
         #expect(try self.open().resends(of: "shop", for: .seconds(120)) == [try Self.key(1)])
     }
 
+    @Test func `resends are expected though the disk is full at the start, and their time is extended later`()
+        async throws
+    {
+        try await Self.insert([1], self.open())
+        self.clock.advance(300)
+        let other = try DatabaseQueue(path: self.path)
+        let store = try self.open()
+        try await other.writeWithoutTransaction { database in
+            try database.execute(
+                sql: "CREATE TRIGGER full BEFORE UPDATE ON resend BEGIN SELECT RAISE(FAIL, 'no space'); END"
+            )
+        }
+        #expect(store.resends(of: "shop", for: .seconds(120)) == [try Self.key(1)])
+        await store.flush()
+        #expect(self.lines.of("expected resends not written, retrying").count == 1)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "DROP TRIGGER full") }
+        try await Self.insert([2], store)
+        let end = self.clock.now() + 120
+        #expect(try await other.read { try Int64.fetchAll($0, sql: "SELECT until FROM resend") } == [end, end])
+    }
+
     @Test func `expired resends are removed with the next change`() async throws {
         let store = try self.open()
         try await Self.insert([1], store)
