@@ -197,6 +197,7 @@ extension ConsoleCommand {
         self.beginSignals(in: environment)
         var status: ExitStatus
         do {
+            try environment.requireConnections(0)
             status = try await self.run(in: environment)
             environment.endSignals(status)
         } catch {

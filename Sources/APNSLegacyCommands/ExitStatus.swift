@@ -326,7 +326,7 @@ extension TokenTableError: CommandError {
         case .connectionLost, .commitLost: .tryAgain
         case .notPermitted, .notAdmitted: .notPermitted
         case .notADatabase, .corrupt, .noTokens, .noTimes, .notAFlag, .constraint: .dataError
-        case .readOnly, .full: .ioError
+        case .readOnly, .full, .inputOutput: .ioError
         case .busy: .tryAgain
         case .missingTable, .notATable, .missingColumn, .generatedColumn, .takenColumn, .hiddenRowNumber, .name,
             .severalTopics, .fewTopics, .unknownTopics, .noKey, .noTransactions, .invalidAddress:

@@ -19,7 +19,7 @@ import Testing
     }
 
     enum Command: String, CaseIterable, Sendable {
-        case send, feedback, gateway, simulator, quickstart
+        case send, feedback, purge, gateway, simulator, quickstart
 
         func arguments(_ folder: GatewayProgram.Folder) -> [String] {
             let who = [
@@ -30,6 +30,11 @@ import Testing
             case .send:
                 ["send", "--tokens", folder.path("tokens"), "--alert", "a", "--give-up-after", "1"] + who
             case .feedback: ["feedback", "--purge-list", folder.path("purge"), "--environment", "sandbox"] + who
+            case .purge:
+                [
+                    "purge", "import", folder.path("tokens"), "--purge-list", folder.path("purge"), "--format",
+                    "tokens", "--topic", "com.example.app", "--environment", "sandbox", "--failed-at", "now",
+                ]
             case .gateway: ["gateway", "--config", folder.path("gateway.yaml")]
             case .simulator: ["simulator", "--key-type", "ec", "--folder", folder.path("simulator")]
             case .quickstart: ["quickstart"]
@@ -40,7 +45,7 @@ import Testing
         var code: Int32 {
             switch self {
             case .send, .feedback: 69
-            case .gateway, .simulator, .quickstart: 0
+            case .purge, .gateway, .simulator, .quickstart: 0
             }
         }
     }
@@ -99,7 +104,7 @@ import Testing
     @Test(arguments: Command.allCases) func `a limit of 64 open files is enough`(_ command: Command) async throws {
         let folder = try Self.folder()
         switch command {
-        case .send, .feedback, .quickstart:
+        case .send, .feedback, .purge, .quickstart:
             let ending = try await Self.run(command, 64, folder)
             #expect(ending.code == command.code, "\(ending) \(folder.read("error"))")
         case .gateway, .simulator:

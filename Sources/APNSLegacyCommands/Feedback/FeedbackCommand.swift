@@ -128,8 +128,7 @@ struct FeedbackCommand: ConsoleCommand, Sendable {
     }
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
-        try environment.requireConnections(0)
-        return try await self.metrics.record(in: environment) {
+        try await self.metrics.record(in: environment) {
             try await FeedbackRun(self, environment).run()
         }
     }

@@ -44,7 +44,6 @@ struct GatewayDoctorCommand: ConsoleCommand {
     package var earlyStop: EarlyStop? { .server }
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
-        try environment.requireConnections(0)
         let configuration = try self.file.configuration(environment)
         let names = configuration.providers.map(\.file.name)
         guard let name = self.provider ?? names.first, names.contains(name) else {

@@ -45,7 +45,6 @@ struct GatewayRunCommand: ConsoleCommand {
     package var earlyStop: EarlyStop? { .server }
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
-        try environment.requireConnections(0)
         let configuration = try self.file.configuration(environment)
         try environment.requireConnections(configuration.file.upstreamConnectionCount)
         let unsettledCount = try await self.serve(configuration, environment)

@@ -49,7 +49,6 @@ struct QuickstartCommand: ConsoleCommand, Sendable {
     package var earlyStop: EarlyStop? { self.stay ? .server : nil }
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
-        try environment.requireConnections(0)
         try await QuickstartRun(environment, stays: self.stay).run()
         return .success
     }

@@ -95,7 +95,6 @@ struct SimulatorCommand: ConsoleCommand, Sendable {
     private static let shutdownTimeout = Duration.seconds(3)
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
-        try environment.requireConnections(0)
         // The threads of all connections fill the record; otherwise, each thread would reserve memory for it.
         _ = share_memory_between_threads()
         let console = environment.console

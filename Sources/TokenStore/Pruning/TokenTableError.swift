@@ -24,6 +24,8 @@ public enum TokenTableError: Error, Hashable, Sendable {
     case corrupt(path: String, detail: String)
     /// The disk is full.
     case full(path: String)
+    /// The file cannot be read or written; the text is SQLite's message.
+    case inputOutput(path: String, detail: String)
     /// Another process held its lock for too long.
     case busy(path: String)
     /// The database has no such table; the existing ones.
@@ -88,6 +90,8 @@ extension TokenTableError: CustomStringConvertible {
         case .corrupt(let path, let detail):
             "database \(path) is damaged (\(detail)); check it with PRAGMA integrity_check before pruning"
         case .full(let path): "disk full while writing database \(path); free space and run again"
+        case .inputOutput(let path, let detail):
+            "cannot read or write database \(path) (\(detail)); check the disk, its free space and quota, and run again"
         case .busy(let path):
             "database \(path) is locked by another process; run again later, or wait longer with --lock-wait"
         case .missingTable(let table, let found):
@@ -163,6 +167,7 @@ extension TokenTableError {
         case .SQLITE_READONLY, .SQLITE_PERM: self = .readOnly(path: path)
         case .SQLITE_CORRUPT: self = .corrupt(path: path, detail: detail)
         case .SQLITE_FULL: self = .full(path: path)
+        case .SQLITE_IOERR: self = .inputOutput(path: path, detail: detail)
         case .SQLITE_CONSTRAINT: self = .constraint(path: path, detail: detail)
         case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_PROTOCOL: self = .busy(path: path)
         default: self = .database(path: path, code: error.extendedResultCode.rawValue, detail: detail)
