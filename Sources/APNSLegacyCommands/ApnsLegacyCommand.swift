@@ -33,6 +33,7 @@ public struct ApnsLegacyCommand: ParsableCommand {
     ///
     /// Must be called before the first `await`. Commands check for other resources themselves.
     public static func requireSystemResources() {
+        ProcessResources.protectSecrets()
         ProcessResources.reserveStandardDescriptors()
         do {
             try ProcessResources.requireFiles(ProcessResources.fileCountOfRuntime)

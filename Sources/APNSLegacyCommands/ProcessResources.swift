@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CLinux
 import Glibc
 import NIOCore
+import OpenSSLTLS
 
 /// Checks, before a command starts, for system resources without which the runtime would crash.
 enum ProcessResources {
@@ -24,6 +26,12 @@ enum ProcessResources {
             // open(2) uses the lowest free number.
             _ = unsafe open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
+    }
+
+    /// Keeps keys and passphrases out of core files, and overwrites the copies that OpenSSL makes when it reads them.
+    static func protectSecrets() {
+        _ = forbid_core_files()
+        OpenSSLMemory.wipeWhenFreed()
     }
 
     /// Raises the soft limit of open files to the hard limit.

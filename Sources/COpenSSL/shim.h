@@ -5,6 +5,10 @@
 #ifndef COPENSSL_SHIM_H
 #define COPENSSL_SHIM_H
 
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include <openssl/bio.h>
 #include <openssl/bn.h>
 #include <openssl/crypto.h>
@@ -106,5 +110,32 @@ static inline int shim_X509_NAME_print(BIO *bio, const X509_NAME *name) {
 
 static inline EVP_PKEY *shim_EVP_EC_gen(const char *curve) { return EVP_EC_gen(curve); }
 static inline EVP_PKEY *shim_EVP_RSA_gen(unsigned int bits) { return EVP_RSA_gen(bits); }
+
+// Larger blocks are for records, and are freed with each.
+static inline void shim_wipe_and_free(void *block, const char *file, int line) {
+    size_t byte_count = block ? malloc_usable_size(block) : 0;
+    if (byte_count <= 16384) OPENSSL_cleanse(block, byte_count);
+    free(block);
+}
+
+// Unlike realloc(3), leaves no old copy.
+static inline void *shim_wipe_and_move(void *block, size_t byte_count, const char *file, int line) {
+    size_t old_byte_count = block ? malloc_usable_size(block) : 0;
+    void *moved = byte_count ? malloc(byte_count) : NULL;
+    if (byte_count && !moved) return NULL;
+    if (block && moved) memcpy(moved, block, old_byte_count < byte_count ? old_byte_count : byte_count);
+    shim_wipe_and_free(block, file, line);
+    return moved;
+}
+
+// What functions called before have left below the caller's part of the stack.
+static inline __attribute__((noinline)) void shim_wipe_stack(void) {
+    unsigned char rest[32768];
+    OPENSSL_cleanse(rest, sizeof(rest));
+}
+
+static inline int shim_wipe_freed_memory(void) {
+    return CRYPTO_set_mem_functions(NULL, shim_wipe_and_move, shim_wipe_and_free);
+}
 
 #endif

@@ -62,6 +62,9 @@ package enum SmallFile {
         let deadline = ContinuousClock.now + pipeDurationMax
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 16_384)
+        // If it grew, memory that it leaves would keep a part of a key. A pipe has no size.
+        bytes.reserveCapacity(min(max(Int(facts.st_size), piece.count), byteCountMax))
+        defer { piece.wipe() }
         while true {
             if isPipe {
                 let milliseconds = max(0, (deadline - ContinuousClock.now) / .milliseconds(1))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import FileSupport
 package import OpenSSLTLS
 
 extension CertificateFile {
@@ -9,7 +10,9 @@ extension CertificateFile {
     package init(contentsOf path: String, passphraseFile: String?) throws(TLSError) {
         var passphrase: TLSPassphrase?
         if let passphraseFile { passphrase = try TLSPassphrase(contentsOf: passphraseFile) }
-        try self.init(bytes: try FileBytes.read(path), passphrase: passphrase)
+        var bytes = try FileBytes.read(path)
+        defer { bytes.wipe() }
+        try self.init(bytes: bytes, passphrase: passphrase)
     }
 
     /// The main certificate of a file: the one that matches a key, or else the first that is not an authority.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSCertificates
+import FileSupport
 import OpenSSLTLS
 
 /// The files of a certificate and its key, and the options that name them.
@@ -15,9 +16,10 @@ struct IdentityFiles {
     ///
     /// - Throws: one line that names the option, the file and what to do.
     func load() throws(CommandFailure) -> TLSIdentity {
-        let certificateBytes = try Self.read(self.certificate, "--certificate")
-        let keyBytes: [UInt8]?
-        if let key = self.key { keyBytes = try Self.read(key, "--key") } else { keyBytes = nil }
+        var certificateBytes = try Self.read(self.certificate, "--certificate")
+        defer { certificateBytes.wipe() }
+        var keyBytes = try self.key.map { key throws(CommandFailure) in try Self.read(key, "--key") }
+        defer { keyBytes?.wipe() }
         let passphrase = try Self.passphrase(self.passphraseFile)
         do throws(TLSError) {
             var identity = try TLSIdentity(bytes: certificateBytes, key: keyBytes, passphrase: passphrase)
@@ -39,12 +41,13 @@ struct IdentityFiles {
     /// Reads the passphrase from the file of `--passphrase-file`.
     static func passphrase(_ path: String?) throws(CommandFailure) -> TLSPassphrase? {
         guard let path else { return nil }
-        let bytes = try Self.read(path, "--passphrase-file", allowsNamedPipe: true)
+        var bytes = try Self.read(path, "--passphrase-file", allowsNamedPipe: true)
+        defer { bytes.wipe() }
         guard !bytes.isEmpty else {
             let text = "--passphrase-file \(path) is empty; write the passphrase into its first line"
             throw CommandFailure(.configuration, text)
         }
-        return TLSPassphrase(bytes: Array(FileBytes.firstLine(of: bytes)))
+        return TLSPassphrase(firstLineOf: bytes)
     }
 
     /// Reads the file of an option.

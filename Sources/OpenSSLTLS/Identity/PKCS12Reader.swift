@@ -120,11 +120,10 @@ struct PKCS12Reader {
 
     /// The key that decrypts a file: PKCS#12 distinguishes no passphrase from an empty one, and either may be meant.
     private struct DecryptionKey {
-        var text: [CChar]?
+        var text: SecretBytes?
 
         func withText<Result>(_ body: (UnsafePointer<CChar>?, Int32) -> Result) -> Result {
-            guard let text = self.text else { return body(nil, 0) }
-            return unsafe text.withUnsafeBufferPointer { unsafe body($0.baseAddress, Int32($0.count - 1)) }
+            unsafe self.text?.withText(body) ?? body(nil, 0)
         }
     }
 
@@ -132,9 +131,8 @@ struct PKCS12Reader {
     ///
     /// Returns `nil` if it is not the given passphrase; OpenSSL's queue then has an error.
     private func verified(_ file: OpaquePointer) -> DecryptionKey? {
-        // As usual in C, a passphrase ends at its first zero byte.
-        let text = (self.passphrase?.bytes ?? []).prefix { $0 != 0 }.map { CChar(bitPattern: $0) } + [0]
-        let isEmpty = text.count == 1
+        let text = self.passphrase?.bytes ?? SecretBytes([])
+        let isEmpty = unsafe text.withText { $1 == 0 }
         guard unsafe PKCS12_mac_present(file) == 1 else { return DecryptionKey(text: isEmpty ? nil : text) }
         for candidate in isEmpty ? [nil, text] : [text] {
             let key = DecryptionKey(text: candidate)

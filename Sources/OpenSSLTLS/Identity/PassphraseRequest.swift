@@ -23,7 +23,9 @@ final class PassphraseRequest {
     }
 
     func withPointer<Result>(_ body: (UnsafeMutableRawPointer) -> Result) -> Result {
-        withExtendedLifetime(self) { unsafe body(Unmanaged.passUnretained(self).toOpaque()) }
+        // OpenSSL leaves a copy of the answer there.
+        defer { shim_wipe_stack() }
+        return withExtendedLifetime(self) { unsafe body(Unmanaged.passUnretained(self).toOpaque()) }
     }
 
     static let refuse: @convention(c) (UnsafeMutablePointer<CChar>?, Int32, Int32, UnsafeMutableRawPointer?) -> Int32 =
@@ -34,8 +36,10 @@ final class PassphraseRequest {
             guard let buffer = unsafe buffer, let pointer = unsafe pointer else { return -1 }
             let request = unsafe Unmanaged<PassphraseRequest>.fromOpaque(pointer).takeUnretainedValue()
             request.wasAsked = true
-            guard let bytes = request.passphrase?.bytes, bytes.count <= Int(capacity) else { return -1 }
-            for (index, byte) in bytes.enumerated() { unsafe buffer[index] = CChar(bitPattern: byte) }
-            return Int32(bytes.count)
+            return unsafe request.passphrase?.bytes.withBytes { bytes in
+                guard bytes.count <= Int(capacity) else { return -1 }
+                unsafe UnsafeMutableRawBufferPointer(start: buffer, count: Int(capacity)).copyMemory(from: bytes)
+                return Int32(bytes.count)
+            } ?? -1
         }
 }

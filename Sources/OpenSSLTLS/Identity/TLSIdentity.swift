@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import COpenSSL
+import FileSupport
 
 /// A certificate with its private key and intermediate certificates.
 ///
@@ -26,8 +27,10 @@ public struct TLSIdentity: Sendable {
     ///   - passphrase: The passphrase of the key. Default: none, which also opens PKCS#12 files without one.
     /// - Throws: ``TLSError/fileUnreadable(path:detail:)`` and the errors of ``init(bytes:key:passphrase:)``.
     public init(contentsOf path: String, key: String? = nil, passphrase: TLSPassphrase? = nil) throws(TLSError) {
-        let bytes = try FileBytes.read(path)
+        var bytes = try FileBytes.read(path)
+        defer { bytes.wipe() }
         var keyBytes: [UInt8]?
+        defer { keyBytes?.wipe() }
         if let key { keyBytes = try FileBytes.read(key) }
         try self.init(bytes: bytes, key: keyBytes, passphrase: passphrase)
         self.path = path

@@ -1,24 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import FileSupport
+
 /// A passphrase of a private key or a PKCS#12 file, which is never printed.
+///
+/// Its memory is overwritten when the last copy is gone; not the text or the bytes that it was created from, and not
+/// each copy that OpenSSL makes.
 public struct TLSPassphrase: Sendable, Hashable {
-    let bytes: [UInt8]
+    let bytes: SecretBytes
 
     /// Creates a passphrase from text, as UTF-8.
     public init(_ text: String) {
-        self.bytes = Array(text.utf8)
+        self.bytes = SecretBytes(text.utf8)
     }
 
     /// Creates a passphrase from bytes.
     public init(bytes: [UInt8]) {
-        self.bytes = bytes
+        self.bytes = SecretBytes(bytes)
     }
 
     /// Reads the passphrase from the first line of the file at `path`, without its line break.
     ///
     /// - Throws: ``TLSError/fileUnreadable(path:detail:)``.
     public init(contentsOf path: String) throws(TLSError) {
-        self.bytes = Array(FileBytes.firstLine(of: try FileBytes.read(path, allowsNamedPipe: true)))
+        var bytes = try FileBytes.read(path, allowsNamedPipe: true)
+        defer { bytes.wipe() }
+        self.init(firstLineOf: bytes)
+    }
+
+    /// Takes the passphrase from the first line of a file's bytes.
+    package init(firstLineOf bytes: [UInt8]) {
+        self.bytes = SecretBytes(FileBytes.firstLine(of: bytes))
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import COpenSSL
+import FileSupport
 
 /// A P-256 private key for JSON Web Signatures (ES256).
 ///
@@ -18,7 +19,9 @@ public final class ES256PrivateKey: Equatable, @unchecked Sendable {
     ///   - passphrase: the passphrase of the key; by default none.
     /// - Throws: ``TLSError/fileUnreadable(path:detail:)`` and the errors of ``init(bytes:passphrase:)``.
     public convenience init(contentsOf path: String, passphrase: TLSPassphrase? = nil) throws(TLSError) {
-        try self.init(bytes: FileBytes.read(path), passphrase: passphrase)
+        var bytes = try FileBytes.read(path)
+        defer { bytes.wipe() }
+        try self.init(bytes: bytes, passphrase: passphrase)
     }
 
     /// Reads a key from the bytes of such a file.

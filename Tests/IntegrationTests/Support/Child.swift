@@ -16,6 +16,8 @@ final class Child: Sendable {
         /// Whether it was killed at its deadline.
         var isOverdue: Bool
         var seconds: Double
+        /// Whether it left a core file.
+        var hasCore = false
 
         var description: String {
             let end = self.code.map { "exit \($0)" } ?? "signal \(self.signal ?? 0)"
@@ -125,7 +127,8 @@ final class Child: Sendable {
             code: signal == 0 ? status >> 8 & 0xFF : nil,
             signal: signal == 0 ? nil : signal,
             isOverdue: isOverdue,
-            seconds: (ContinuousClock.now - start) / .seconds(1)
+            seconds: (ContinuousClock.now - start) / .seconds(1),
+            hasCore: status & 0x80 != 0
         )
     }
 
