@@ -84,6 +84,7 @@ class ReadingTests(Base):
         self.assertError(request("/notifications/99"), 404, "99")
         self.assertError(request("/nothing"), 404, "/openapi.yaml")
         self.assertError(request("/status", "POST", b"{}"), 405, "GET")
+        self.assertError(request("/faults/log", "DELETE"), 405, "supports GET")
         self.assertEqual(request("/status", "POST", b"{}")[1]["Allow"], "GET")
         self.assertError(request("/status?x=1"), 400, "x")
         self.assertError(request("/page/../status"), 404)

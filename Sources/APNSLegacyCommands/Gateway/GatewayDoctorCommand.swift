@@ -14,17 +14,17 @@ struct GatewayDoctorCommand: ConsoleCommand {
               apns-legacy gateway doctor --config gateway.yaml
 
             Listens instead of the gateway, with its addresses and certificate, and delivers nothing. Let the provider \
-            send as usual. Some connections are accepted, on others the first notification is rejected, or the \
-            connection ends with status 10, with a reset, or without an answer. What the provider sends again \
-            afterwards shows whether it reads error responses.
+            send as usual. Some connections are accepted, on others the first notification is rejected, soon or after \
+            two seconds, or the connection ends with status 10, with a reset, or without an answer. What the provider \
+            sends again afterwards shows whether it reads error responses.
 
-            It ends after 21 connections with notifications, or when it is interrupted, and prints what it saw and the \
-            lines for the configuration. A connection that a provider keeps is closed after 10 seconds, so that the \
-            provider meets the next trial when it connects again.
+            It ends after 21 connections with notifications or a few more, four for each of these, or when it is \
+            interrupted or terminated, and prints what it saw and the lines for the configuration. A connection that a \
+            provider keeps is closed after 10 seconds, so that the provider meets the next trial when it connects again.
 
             \(ExitStatus.list(
                 [
-                    .success: "each trial was met four times",
+                    .success: "21 connections sent notifications",
                     .someRefused: "interrupted before that; the report covers what was seen",
                     .unavailable: "an address cannot be listened on",
                 ],
@@ -60,7 +60,7 @@ struct GatewayDoctorCommand: ConsoleCommand {
         }
         try await doctor.withRunning { port, feedbackPort in
             try console.write("gateway \(port) feedback \(feedbackPort)\n")
-            console.emit("Let the provider send as usual; nothing is delivered. Interrupt to end with what was seen.")
+            console.emit("Let the provider send as usual; nothing is delivered. Interrupt or terminate it to end.")
             for await _ in events where doctor.isComplete { break }
         }
         try self.report(doctor.habits, provider: name, environment)
@@ -84,7 +84,8 @@ struct GatewayDoctorCommand: ConsoleCommand {
             environment.summary.set("problem", problem)
         }
         if !settings.isEmpty {
-            text += "\nFor \(self.file.config):\n\n" + settings.map { $0 + "\n" }.joined()
+            text += "\nFor the sections of these names in \(self.file.config):\n\n"
+            text += settings.map { $0 + "\n" }.joined()
         } else if problem == nil {
             text += "\nThe configuration needs no other settings for it.\n"
         }

@@ -16,8 +16,9 @@ package final class GatewayDoctor: Sendable {
     /// The most connections and the most notifications of each that are recorded.
     private static let (connectionCountMax, messageCountMax) = (1000, 10_000)
     static let invalidCountMax = 16
-    /// How long what follows the first notification may take to arrive, before the trial takes effect.
-    package static let gatheringTimeDefault = Duration.milliseconds(500)
+    /// How long what follows the first notification may take to arrive, before the trial takes effect: about as long as
+    /// a service takes, and less than scripts wait for an answer.
+    package static let gatheringTimeDefault = Duration.milliseconds(200)
     /// The same for a rejection that comes late: longer than scripts wait for an answer.
     package static let lateTimeDefault = Duration.seconds(2)
     /// After how long without an answer a connection ends, or one on which everything is accepted.
@@ -119,7 +120,10 @@ package final class GatewayDoctor: Sendable {
             let trial = ProviderTrial.at(state.trialCount)
             let isLate = ProviderTrial.isLate(state.trialCount)
             state.trialCount += 1
-            if let place = state.places[number] { state.connections[place].trial = trial }
+            if let place = state.places[number] {
+                state.connections[place].trial = trial
+                state.connections[place].isLate = isLate
+            }
             return (trial, isLate ? self.lateTime : self.gatheringTime)
         }
     }
@@ -308,7 +312,9 @@ package final class GatewayDoctor: Sendable {
             }
             guard trial != .acceptance else { return after(doctor.silence) { doctor.close(number) } }
             after(time) {
-                doctor.change(number) { $0.effectAt = doctor.now }
+                doctor.change(number) { connection in
+                    if connection.effectAt == nil { connection.effectAt = doctor.now }
+                }
                 switch trial {
                 case .rejection: ticket.settle(.rejected(.binary(.invalidToken)))
                 case .shutdown: ticket.settle(.accepted, isLast: true)
@@ -323,6 +329,8 @@ package final class GatewayDoctor: Sendable {
             switch self.trial {
             case .reset, .silence: carryOut(ending.inDoubt)
             case .shutdown:
+                // Where no response is clear, the gateway resets the connection; nothing would read on behind one.
+                guard ending.closing != .reset else { return carryOut(ending) }
                 // Otherwise, those that followed would have their own.
                 var ending = ending
                 ending.response = self.firstIdentifier.map { ErrorResponse(status: .shutdown, identifier: $0) }

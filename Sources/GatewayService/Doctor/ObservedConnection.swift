@@ -61,6 +61,8 @@ package struct ObservedConnection: Sendable {
     /// Why the gateway would not admit the certificate; `nil` if it would.
     package var refusal: String?
     package var trial = ProviderTrial.acceptance
+    /// Whether the trial takes effect late.
+    package var isLate = false
     package var messages: [Message] = []
     /// How many notifications were not recorded, because there were too many.
     package var omittedCount = 0

@@ -124,8 +124,10 @@ extension ProviderHabits {
             groups[index].lostCounts += lostCount.map { [$0] } ?? []
         }
         return groups.map { group in
-            let lost = group.lostCounts.isEmpty ? "" : " (\(Self.range(group.lostCounts))) is lost"
-            return (group.count == 1 ? "" : "\(group.count) times: ") + group.text + lost
+            let each = group.count == 1 ? "" : " each"
+            let lost = group.lostCounts.isEmpty ? "" : " (\(Self.range(group.lostCounts))\(each)) is lost"
+            let times = group.count > 1 ? "\(group.count) times: " : groups.count > 1 ? "once: " : ""
+            return times + group.text + lost
         }
     }
 }
@@ -163,7 +165,7 @@ extension ProviderHabits.Response {
     ///
     /// What a trial did not reach is not, except after a rejection.
     fileprivate var lostCount: Int? {
-        guard self.reaction == .nothing || self.reaction == .part, self.trial != .acceptance,
+        guard [.nothing, .part, .first].contains(self.reaction), self.trial != .acceptance,
             !self.isMissed || self.trial == .rejection, self.followingCount > self.repeatedCount
         else { return nil }
         return self.followingCount - self.repeatedCount

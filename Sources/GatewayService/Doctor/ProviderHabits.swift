@@ -38,42 +38,41 @@ package struct ProviderHabits: Sendable {
         package var keepsExpiry = true
         /// Whether the provider had closed the connection before the trial took effect.
         package var isMissed = false
+        /// Whether the trial took effect late.
+        package var isLate = false
     }
 
     let connections: [ObservedConnection]
     let feedbackCount: Int
     /// Why handshakes failed.
     let handshakeFailures: [String]
+    /// The reactions to all trials, in order.
+    package let responses: [Response]
 
     /// Describes the connections, in the order in which they opened.
     package init(_ connections: [ObservedConnection], feedbackCount: Int, handshakeFailures: [String] = []) {
         self.connections = connections
         self.feedbackCount = feedbackCount
         self.handshakeFailures = handshakeFailures
+        self.responses = connections.compactMap { connection in
+            guard !connection.messages.isEmpty, let effectAt = connection.effectAt else { return nil }
+            return Self.response(connection, effectAt, Self.sent(after: connection, connections))
+        }
     }
 
     var messages: [ObservedConnection.Message] { self.connections.flatMap(\.messages) }
 
     // MARK: Reactions
 
-    /// The reactions to all trials, in order.
-    package var responses: [Response] {
-        self.connections.compactMap { connection in
-            guard !connection.messages.isEmpty, let effectAt = connection.effectAt else { return nil }
-            return Self.response(connection, effectAt, self.sent(after: connection))
-        }
-    }
-
-    /// How many later connections count as a reaction.
-    private static let laterCountMax = 4
-
     /// What came on other connections after a trial, which may have been open before.
-    private func sent(after connection: ObservedConnection) -> [[ObservedConnection.Message]] {
+    private static func sent(
+        after connection: ObservedConnection,
+        _ connections: [ObservedConnection]
+    ) -> [[ObservedConnection.Message]] {
         let end = [connection.effectAt, connection.closedAt].compactMap(\.self).min() ?? .zero
-        let later = self.connections.filter { $0.number != connection.number }
+        return connections.filter { $0.number != connection.number }
             .map { other in other.messages.filter { $0.at >= end } }.filter { !$0.isEmpty }
-        // Apart from what it would send anyway.
-        return Array(later.sorted { $0[0].at < $1[0].at }.prefix(Self.laterCountMax))
+            .sorted { $0[0].at < $1[0].at }
     }
 
     private static func response(
@@ -84,10 +83,10 @@ package struct ProviderHabits: Sendable {
         let following = connection.messages.dropFirst()
         var response = Response(trial: connection.trial, reaction: .unknown, followingCount: following.count)
         response.isMissed = connection.isMissed
+        response.isLate = connection.isLate
         guard let first = connection.messages.first, let next = later.first?.first else { return response }
-        let again = later.map { messages in
-            messages.filter { message in connection.messages.contains { $0.content == message.content } }
-        }
+        let expiries = Dictionary(grouping: connection.messages, by: \.content).mapValues { Set($0.map(\.expiry)) }
+        let again = later.map { messages in messages.filter { expiries[$0.content] != nil } }
         let contents = Set(again.joined().map(\.content))
         let followingAgain = following.filter { contents.contains($0.content) }.count
         response.repeatedCount = followingAgain
@@ -100,9 +99,7 @@ package struct ProviderHabits: Sendable {
             seen.formUnion(messages.map(\.content))
             return seen.count > countBefore
         }
-        response.keepsExpiry = again.joined().allSatisfy { message in
-            connection.messages.contains { $0.content == message.content && $0.expiry == message.expiry }
-        }
+        response.keepsExpiry = again.joined().allSatisfy { expiries[$0.content]?.contains($0.expiry) == true }
         response.reaction =
             switch (contents.contains(first.content), followingAgain) {
             case (false, 0): .nothing
@@ -122,7 +119,8 @@ package struct ProviderHabits: Sendable {
         for connection in accepted {
             var contents: Set<Int> = []
             repeatedCount += connection.messages.count { !contents.insert($0.content).inserted }
-            let later = connection.wasLeft ? self.sent(after: connection).flatMap { $0.map(\.content) } : []
+            let later =
+                connection.wasLeft ? Self.sent(after: connection, self.connections).flatMap { $0.map(\.content) } : []
             repeatedCount += contents.intersection(later).count
             count += connection.messages.count
         }
@@ -149,7 +147,7 @@ package struct ProviderHabits: Sendable {
             return "read: it sent again what followed the rejected one"
         }
         let open = tried.filter { !$0.isMissed }
-        guard !open.isEmpty else { return "not read: it had closed each connection before" }
+        guard !open.isEmpty else { return "not known: it closed each connection before one came" }
         let closed = open.filter { connection in
             guard let closedAt = connection.closedAt, let effectAt = connection.effectAt else { return false }
             return closedAt - effectAt < Self.closeTimeMax
@@ -211,7 +209,7 @@ package struct ProviderHabits: Sendable {
         }
         let lossy = telling.filter { $0.repeatedCount < $0.followingCount }
         guard lossy.isEmpty else {
-            let late = lossy.allSatisfy(\.isMissed) ? " that comes late" : ""
+            let late = lossy.allSatisfy({ $0.isMissed || $0.isLate }) ? " that comes late" : ""
             return (true, "after an error response\(late), what followed is lost")
         }
         guard telling.allSatisfy(\.keepsExpiry) else {
@@ -220,7 +218,9 @@ package struct ProviderHabits: Sendable {
         guard telling.isEmpty else { return (false, "after an error response, it sends again what followed") }
         guard !known.isEmpty else { return nil }
         // One that waits less long for an error response than the service takes for it loses what follows.
-        return (false, "nothing followed its rejected notifications, even when the answer came late")
+        let late = known.contains { $0.isLate && !$0.isMissed }
+        let detail = late ? ", even when the answer came late" : "; what it does if the answer is late was not seen"
+        return (false, "nothing followed its rejected notifications\(detail)")
     }
 
     /// The lines of the configuration that suit the provider, and why.

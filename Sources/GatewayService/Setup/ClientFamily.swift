@@ -34,16 +34,17 @@ package enum ClientFamily: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether many clients of this family ignore error responses, and lose what they write after a rejection.
+    /// Whether many clients of this family ignore error responses, and lose what they write after a rejection, or send
+    /// it again with another expiry.
     var ignoresRejections: Bool {
         switch self {
-        case .php, .ruby, .python, .mdm, .wallet, .mail, .calendar, .contacts, .safari, .xmpp, .sip: true
-        case .java, .node, .go, .dotnet, .c, .other: false
+        case .php, .ruby, .python, .dotnet, .mdm, .wallet, .mail, .calendar, .contacts, .safari, .xmpp, .sip: true
+        case .java, .node, .go, .c, .other: false
         }
     }
 
     /// Whether rejected tokens are best reported by feedback: the program reads it, or errors of this kind mislead it.
-    var usesFeedbackForRejections: Bool { [.mail, .calendar, .contacts, .sip].contains(self) }
+    var usesFeedbackForRejections: Bool { [.dotnet, .mail, .calendar, .contacts, .sip].contains(self) }
 
     /// What the topics of its programs begin with; `nil` for those of apps.
     private var topicPrefix: String? {
@@ -174,7 +175,7 @@ package enum ClientFamily: String, CaseIterable, Sendable {
         case .dotnet:
             [
                 """
-                Make Windows trust the gateway, as an administrator:
+                If the program verifies the gateway, make Windows trust it, as an administrator:
                   certutil -addstore -f Root authority.pem
                 """,
                 """

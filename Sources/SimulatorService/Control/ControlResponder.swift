@@ -47,7 +47,9 @@ struct ControlResponder: Sendable {
     private func answer(_ request: Request, _ channel: any Channel) async -> Response {
         if let refusal = self.requestGuard.refusal(request.head) { return refusal.response }
         let path = request.uri.path.split(separator: "/")
-        let matches = self.routes.compactMap { route in route.parameters(in: path).map { (route, $0) } }
+        var matches = self.routes.compactMap { route in route.parameters(in: path).map { (route, $0) } }
+        // As in OpenAPI, a path without parameters comes before one with them.
+        if matches.contains(where: { $0.1.isEmpty }) { matches.removeAll { !$0.1.isEmpty } }
         let method = request.method == .head ? .get : request.method
         guard let (route, parameters) = matches.first(where: { $0.0.method == method }) else {
             return self.notFound(matches.map(\.0.method.rawValue)).response

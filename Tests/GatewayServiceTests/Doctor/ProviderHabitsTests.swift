@@ -98,7 +98,7 @@ import Testing
         #expect(lines["after reset"] == "it had closed before; it sent nothing again")
         let lost = "it had closed before; it sent nothing again, so what followed (1) is lost"
         #expect(lines["after rejection"] == lost)
-        #expect(lines["errors"] == "not read: it had closed each connection before")
+        #expect(lines["errors"] == "not known: it closed each connection before one came")
         // One that never waits gains nothing from error responses.
         connections[1].messages.removeLast()
         #expect(try #require(ProviderHabits(connections, feedbackCount: 0).ignoresRejections).isSet)
@@ -170,7 +170,7 @@ import Testing
 
     @Test func `lost notifications are counted together`() {
         let habits = self.habits([(.reset, [1, 2]), (.reset, [3, 4, 5]), (.acceptance, [6])])
-        let lost = "2 times: it sent nothing again, so what followed (1 to 2) is lost"
+        let lost = "2 times: it sent nothing again, so what followed (1 to 2 each) is lost"
         #expect(habits.lines.contains { $0.name == "after reset" && $0.value == lost })
     }
 

@@ -158,6 +158,40 @@ import Testing
         #expect(habits.ignoresRejections?.reason == "it closes each connection without waiting for an error response")
     }
 
+    /// Without clear identifiers, there is no response that could follow an acceptance, so it meets a reset.
+    @Test func `a provider whose identifiers are all alike, and that never reads, meets every trial`() async throws {
+        let folder = try GatewayProgram.Folder()
+        let configuration = try Self.configuration(folder)
+        let (closed, continuation) = AsyncStream.makeStream(of: Void.self)
+        let doctor = GatewayDoctor(
+            configuration,
+            gatheringTime: .milliseconds(20),
+            lateTime: .milliseconds(20),
+            silence: .milliseconds(100),
+            responseTime: .milliseconds(100),
+            logger: Logger(label: "doctor")
+        ) { _ in continuation.yield() }
+        try await doctor.withRunning { port, _ in
+            let pem = folder.path("provider.pem")
+            let isOver = ObservedValue(false)
+            Thread.detachNewThread {
+                var number: UInt32 = 0
+                while !isOver.current {
+                    guard let connection = BlockingConnection(port: port, pem: pem) else { continue }
+                    while !isOver.current,
+                        connection.write(HabitRun.frame(number, identifier: 0, expiry: 0, usesItems: false))
+                    {
+                        number += 1
+                        BlockingConnection.pause(milliseconds: 1)
+                    }
+                }
+            }
+            for await _ in closed where doctor.isComplete { break }
+            isOver.change { $0 = true }
+        }
+        #expect(doctor.habits.responses.count { $0.trial == .shutdown } >= ProviderTrial.connectionCount)
+    }
+
     @Test func `a provider that ends its handshakes is reported`() async throws {
         let folder = try GatewayProgram.Folder()
         let configuration = try Self.configuration(folder)

@@ -101,7 +101,7 @@ import Testing
         #expect(run.output.contains(family.word) && run.output.contains("127.0.0.1 gateway.push.apple.com"), "\(run)")
         #expect(run.output.hasSuffix(try scene.read("NEXT-STEPS.txt")))
         for name in family.files { #expect(run.output.contains(name), "\(name)") }
-        let names = ["php", "ruby", "python"]
+        let names = ["php", "ruby", "python", "dotnet"]
         #expect(
             try scene.read("gateway.yaml").contains(
                 "rejections: \(names.contains(family.name) ? "ignore" : "report")\n"
