@@ -7,7 +7,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: a process keeps no passphrase and one copy of each private key in memory, and leaves no core file.
+/// Goal: a process keeps no passphrase and one copy of each private EC key in memory, and leaves no core file.
 @Suite(.serialized, .timeLimit(.minutes(3)), .enabled(if: geteuid() == 0, "only root reads its memory"))
 struct SystemSecretTests {
     private static let passphrase = "correct-horse-battery-9371"

@@ -222,7 +222,9 @@ package final class GatewayDoctor: Sendable {
         }
     }
 
-    /// Why a payload is not a JSON object. Keys and their values are what the service checks.
+    /// Why a payload is not a JSON object.
+    ///
+    /// Keys and their values are what the service checks.
     private static func problem(of payload: ByteBuffer) -> PayloadProblem.Kind? {
         unsafe payload.withUnsafeReadableBytes { bytes in
             do throws(PayloadProblem) {
