@@ -37,6 +37,7 @@ public struct ApnsLegacyCommand: ParsableCommand {
         ProcessResources.reserveStandardDescriptors()
         do {
             try ProcessResources.requireFiles(ProcessResources.fileCountOfRuntime)
+            try ProcessResources.requireThreads()
         } catch {
             Self.exit(error)
         }

@@ -16,6 +16,12 @@ enum ProcessResources {
     /// The descriptors of the Swift runtime's threads, with a reserve.
     static let fileCountOfRuntime = 8
 
+    /// The threads of the runtime besides those of each core: of queues, signals, files and the resolver.
+    private static let threadCount = 4
+
+    /// The most cores for whose threads room is required.
+    private static let threadCoreCountMax = 14
+
     private static let standardDescriptors = [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO]
 
     /// Opens missing standard descriptors, so that no file opened later gets the number of one of them.
@@ -61,6 +67,40 @@ enum ProcessResources {
             .systemError,
             "the limit of open files (\(allowedCount)) is too low by \(missingCount); raise it, for example with "
                 + "ulimit -n 1024"
+        )
+    }
+
+    /// Checks whether the runtime can start its threads.
+    ///
+    /// If the system refuses one, the runtime tries again forever, and the command neither continues nor ends.
+    static func requireThreads() throws(CommandFailure) {
+        let count = Self.threadCount + 2 * min(System.coreCount, Self.threadCoreCountMax)
+        let end = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+        defer { unsafe end.deallocate() }
+        unsafe sem_init(end, 0, 0)
+        var threads: [pthread_t] = []
+        var code: CInt = 0
+        while code == 0, threads.count < count {
+            var thread = pthread_t()
+            code = unsafe pthread_create(
+                &thread,
+                nil,
+                { end in
+                    if let end = unsafe end { unsafe sem_wait(end.assumingMemoryBound(to: sem_t.self)) }
+                    return nil
+                },
+                end
+            )
+            if code == 0 { threads.append(thread) }
+        }
+        for _ in threads { unsafe sem_post(end) }
+        for thread in threads { pthread_join(thread, nil) }
+        unsafe sem_destroy(end)
+        guard code != 0 else { return }
+        throw CommandFailure(
+            .systemError,
+            "the system allows \(threads.count) of \(count) threads; raise the limit of memory or of processes, "
+                + "which ulimit -v and ulimit -u print"
         )
     }
 }

@@ -101,6 +101,29 @@ import Testing
         #expect(line.contains("ulimit -n") && (count < 12 || line.contains(command.rawValue)), "\(line)")
     }
 
+    /// Goal: a command does not wait forever for a thread that the system does not allow.
+    ///
+    /// Method: the address space has room for the program and its libraries, and hardly for more.
+    @Test(arguments: Command.allCases)
+    func `too little memory for threads is reported in one line`(_ command: Command) async throws {
+        let folder = try Self.folder()
+        // As the dynamic linker exits if a library does not fit.
+        var code: Int32 = 127
+        for kilobytes in stride(from: 80_000, through: 400_000, by: 8000) where code == 127 {
+            let child = try Child(
+                ["-c", "ulimit -v \(kilobytes); exec \"$0\" \"$@\"", try Child.program] + command.arguments(folder),
+                Child.Streams(output: folder.path("output"), error: folder.path("error")),
+                program: "/bin/bash",
+                deadline: 30
+            )
+            let ending = try await child.end()
+            code = ending.code ?? -1
+        }
+        #expect(code == 71, "\(folder.read("error"))")
+        let lines = folder.read("error").split(separator: "\n")
+        #expect(lines.count == 1 && lines[0].contains("ulimit -v"), "\(lines)")
+    }
+
     @Test(arguments: Command.allCases) func `a limit of 64 open files is enough`(_ command: Command) async throws {
         let folder = try Self.folder()
         switch command {
