@@ -177,11 +177,10 @@ struct ProgressLine: Sendable {
     /// The number with commas, or in compact form with three digits and a unit.
     private static func text(_ number: UInt64, _ isCompact: Bool) -> String {
         guard isCompact, number >= 10_000 else { return number.grouped }
-        var (value, rest, unit) = (number, UInt64(0), -1)
-        let units = ["k", "M", "G", "T", "P", "E"]
-        while value >= 1000, unit + 1 < units.count {
-            (value, rest, unit) = (value / 1000, value % 1000, unit + 1)
+        var (value, rest, unit) = (number, UInt64(0), "")
+        for next in ["k", "M", "G", "T", "P", "E"] where value >= 1000 {
+            (value, rest, unit) = (value / 1000, value % 1000, next)
         }
-        return (value < 100 ? "\(value).\(rest / 100)" : "\(value)") + units[unit]
+        return (value < 100 ? "\(value).\(rest / 100)" : "\(value)") + unit
     }
 }
