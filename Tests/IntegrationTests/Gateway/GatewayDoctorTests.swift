@@ -62,14 +62,20 @@ import Testing
         }
     }
 
-    @Test func `a provider that keeps its connection meets every trial`() async throws {
+    /// A doctor with short times meets a provider that connects again and again.
+    ///
+    /// `send` gets each connection, the number of its first notification, and whether enough was seen.
+    private static func habits(
+        gatheringTime: Duration = .milliseconds(20),
+        lateTime: Duration = .milliseconds(20),
+        _ send: @escaping @Sendable (BlockingConnection, _ number: inout UInt32, _ isOver: ObservedValue<Bool>) -> Void
+    ) async throws -> ProviderHabits {
         let folder = try GatewayProgram.Folder()
-        let configuration = try Self.configuration(folder)
         let (closed, continuation) = AsyncStream.makeStream(of: Void.self)
         let doctor = GatewayDoctor(
-            configuration,
-            gatheringTime: .milliseconds(20),
-            lateTime: .milliseconds(20),
+            try Self.configuration(folder),
+            gatheringTime: gatheringTime,
+            lateTime: lateTime,
             silence: .milliseconds(100),
             responseTime: .milliseconds(100),
             logger: Logger(label: "doctor")
@@ -80,17 +86,22 @@ import Testing
             Thread.detachNewThread {
                 var number: UInt32 = 0
                 while !isOver.current {
-                    guard let connection = BlockingConnection(port: port, pem: pem) else { continue }
-                    while !isOver.current, !connection.isEnded(within: 5) {
-                        _ = connection.write(HabitRun.frame(number, identifier: number, expiry: 0, usesItems: true))
-                        number += 1
-                    }
+                    if let connection = BlockingConnection(port: port, pem: pem) { send(connection, &number, isOver) }
                 }
             }
             for await _ in closed where doctor.isComplete { break }
             isOver.change { $0 = true }
         }
-        let habits = doctor.habits
+        return doctor.habits
+    }
+
+    @Test func `a provider that keeps its connection meets every trial`() async throws {
+        let habits = try await Self.habits { connection, number, isOver in
+            while !isOver.current, !connection.isEnded(within: 5) {
+                _ = connection.write(HabitRun.frame(number, identifier: number, expiry: 0, usesItems: true))
+                number += 1
+            }
+        }
         for trial in ProviderTrial.allCases {
             #expect(habits.responses.count { $0.trial == trial } >= ProviderTrial.connectionCount, "\(trial)")
         }
@@ -100,59 +111,27 @@ import Testing
 
     /// It looks whether an answer has come before the next notification, as many scripts do, and never sends one again.
     @Test func `a provider that waits too briefly for an answer must not see late ones`() async throws {
-        let folder = try GatewayProgram.Folder()
-        let configuration = try Self.configuration(folder)
-        let (closed, continuation) = AsyncStream.makeStream(of: Void.self)
-        let doctor = GatewayDoctor(
-            configuration,
+        let habits = try await Self.habits(
             gatheringTime: .milliseconds(10),
-            lateTime: .milliseconds(300),
-            silence: .milliseconds(100),
-            responseTime: .milliseconds(100),
-            logger: Logger(label: "doctor")
-        ) { _ in continuation.yield() }
-        try await doctor.withRunning { port, _ in
-            let pem = folder.path("provider.pem")
-            let isOver = ObservedValue(false)
-            Thread.detachNewThread {
-                var number: UInt32 = 0
-                while !isOver.current {
-                    guard let connection = BlockingConnection(port: port, pem: pem) else { continue }
-                    while !isOver.current {
-                        _ = connection.write(HabitRun.frame(number, identifier: number, expiry: 0, usesItems: false))
-                        number += 1
-                        guard case .none = connection.read(within: 150) else { break }
-                    }
-                }
+            lateTime: .milliseconds(300)
+        ) { connection, number, isOver in
+            while !isOver.current {
+                _ = connection.write(HabitRun.frame(number, identifier: number, expiry: 0, usesItems: false))
+                number += 1
+                guard case .none = connection.read(within: 150) else { break }
             }
-            for await _ in closed where doctor.isComplete { break }
-            isOver.change { $0 = true }
         }
-        #expect(try #require(doctor.habits.ignoresRejections).isSet, "\(doctor.habits.lines)")
+        #expect(try #require(habits.ignoresRejections).isSet, "\(habits.lines)")
     }
 
     @Test func `what a provider misses that never waits is known at once`() async throws {
-        let folder = try GatewayProgram.Folder()
-        let configuration = try Self.configuration(folder)
-        let (closed, continuation) = AsyncStream.makeStream(of: Void.self)
-        let doctor = GatewayDoctor(configuration, gatheringTime: .seconds(60), logger: Logger(label: "doctor")) { _ in
-            continuation.yield()
+        let habits = try await Self.habits(
+            gatheringTime: .seconds(60),
+            lateTime: .seconds(60)
+        ) { connection, number, _ in
+            _ = connection.write(HabitRun.frame(number, identifier: number, expiry: 0, usesItems: false))
+            number += 1
         }
-        try await doctor.withRunning { port, _ in
-            let pem = folder.path("provider.pem")
-            let isOver = ObservedValue(false)
-            Thread.detachNewThread {
-                var number: UInt32 = 0
-                while !isOver.current {
-                    guard let connection = BlockingConnection(port: port, pem: pem) else { continue }
-                    _ = connection.write(HabitRun.frame(number, identifier: number, expiry: 0, usesItems: false))
-                    number += 1
-                }
-            }
-            for await _ in closed where doctor.isComplete { break }
-            isOver.change { $0 = true }
-        }
-        let habits = doctor.habits
         let rejections = habits.responses.filter { $0.trial == .rejection && $0.reaction != .unknown }
         #expect(rejections.count >= ProviderTrial.connectionCount - 1 && rejections.allSatisfy(\.isMissed))
         #expect(habits.ignoresRejections?.reason == "it closes each connection without waiting for an error response")
@@ -160,36 +139,15 @@ import Testing
 
     /// Without clear identifiers, there is no response that could follow an acceptance, so it meets a reset.
     @Test func `a provider whose identifiers are all alike, and that never reads, meets every trial`() async throws {
-        let folder = try GatewayProgram.Folder()
-        let configuration = try Self.configuration(folder)
-        let (closed, continuation) = AsyncStream.makeStream(of: Void.self)
-        let doctor = GatewayDoctor(
-            configuration,
-            gatheringTime: .milliseconds(20),
-            lateTime: .milliseconds(20),
-            silence: .milliseconds(100),
-            responseTime: .milliseconds(100),
-            logger: Logger(label: "doctor")
-        ) { _ in continuation.yield() }
-        try await doctor.withRunning { port, _ in
-            let pem = folder.path("provider.pem")
-            let isOver = ObservedValue(false)
-            Thread.detachNewThread {
-                var number: UInt32 = 0
-                while !isOver.current {
-                    guard let connection = BlockingConnection(port: port, pem: pem) else { continue }
-                    while !isOver.current,
-                        connection.write(HabitRun.frame(number, identifier: 0, expiry: 0, usesItems: false))
-                    {
-                        number += 1
-                        BlockingConnection.pause(milliseconds: 1)
-                    }
-                }
+        let habits = try await Self.habits { connection, number, isOver in
+            while !isOver.current,
+                connection.write(HabitRun.frame(number, identifier: 0, expiry: 0, usesItems: false))
+            {
+                number += 1
+                BlockingConnection.pause(milliseconds: 1)
             }
-            for await _ in closed where doctor.isComplete { break }
-            isOver.change { $0 = true }
         }
-        #expect(doctor.habits.responses.count { $0.trial == .shutdown } >= ProviderTrial.connectionCount)
+        #expect(habits.responses.count { $0.trial == .shutdown } >= ProviderTrial.connectionCount)
     }
 
     @Test func `a provider that ends its handshakes is reported`() async throws {
