@@ -72,12 +72,16 @@ enum FileFuzz {
 
     /// The lines of a segment of outcomes are those between its line feeds, and no damaged line is believed.
     ///
-    /// With `+` in front, each line of the input gets its checksum.
+    /// With `+` in front, each line of the input gets its checksum; with `*`, the input has long lines; with `/`, it is
+    /// the names in the folder.
     static func outcomes(_ bytes: [UInt8]) throws {
         let segment = OutcomeSegment(firstNumber: 1, isOpen: false)
-        var file = bytes
-        if bytes.first == UInt8(ascii: "+") {
-            file = bytes.dropFirst().split(separator: 0x0A).flatMap { self.outcome(Array($0)) }
+        let file: [UInt8]
+        switch bytes.first {
+        case UInt8(ascii: "+"): file = bytes.dropFirst().split(separator: 0x0A).flatMap { self.outcome(Array($0)) }
+        case UInt8(ascii: "*"): file = self.lengthened(bytes.dropFirst())
+        case UInt8(ascii: "/"): return try self.segments(bytes.dropFirst())
+        default: file = bytes
         }
         self.write(file, to: "\(self.folder)/\(segment.name)")
         var reader = try OutcomeSegmentReader(segment, in: self.folder)
@@ -105,6 +109,40 @@ enum FileFuzz {
         let digits = String(checksum.value, radix: 16)
         let zeros = String(repeating: "0", count: 16 - digits.count)
         return line + Array(",\"checksum\":\"\(zeros)\(digits)\"}\n".utf8)
+    }
+
+    /// The input, in which each byte FF is 256 KiB of zeros, up to four times the length of the longest line.
+    private static func lengthened(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+        var file: [UInt8] = []
+        for byte in bytes where file.count < 4 * OutcomeSegmentReader.lineByteCountMax {
+            let isLong = byte == 0xFF
+            file += repeatElement(isLong ? 0 : byte, count: isLong ? OutcomeSegmentReader.lineByteCountMax / 4 : 1)
+        }
+        return file
+    }
+
+    /// The segments of a folder are in the order of their outcomes, and each is in the folder under its name.
+    ///
+    /// The input is lines with names; one with a slash at its end is that of a folder, which cannot be read.
+    private static func segments(_ lines: ArraySlice<UInt8>) throws {
+        let folder = self.folder + "/outcomes"
+        mkdir(folder, 0o700)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        for line in lines.split(separator: 0x0A).prefix(16) {
+            let slash = UInt8(ascii: "/")
+            guard !line.contains(0), !line.dropLast().contains(slash), line.first != UInt8(ascii: ".") else { continue }
+            let path = "\(folder)/" + String(decoding: line, as: UTF8.self)
+            if line.last == slash { mkdir(path, 0o700) } else { self.write([], to: path) }
+        }
+        let segments = try OutcomeSegment.all(in: folder)
+        try require(
+            zip(segments, segments.dropFirst()).allSatisfy { $0.firstNumber <= $1.firstNumber },
+            "the segments are in order"
+        )
+        for segment in segments {
+            var reader = try OutcomeSegmentReader(segment, in: folder)
+            if case .line? = try? reader.next() { throw FuzzFinding(description: "not so: no file has a line") }
+        }
     }
 
     static func gateway(_ bytes: [UInt8]) {
