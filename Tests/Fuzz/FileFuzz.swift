@@ -145,9 +145,21 @@ enum FileFuzz {
         }
     }
 
+    /// With `+` in front, the input begins with lines of environment variables, without their prefix, up to an empty
+    /// line.
     static func gateway(_ bytes: [UInt8]) {
+        var input = FuzzInput(bytes)
+        var environment: [String: String] = [:]
+        if bytes.first == UInt8(ascii: "+") {
+            _ = input.byte()
+            while case let line = input.bytes(upTo: 0x0A), !line.isEmpty {
+                let name = String(decoding: line.prefix { $0 != UInt8(ascii: "=") }, as: UTF8.self)
+                let value = line.drop { $0 != UInt8(ascii: "=") }.dropFirst()
+                environment["APNS_LEGACY_" + name] = String(decoding: value, as: UTF8.self)
+            }
+        }
         do throws(YAMLNode.Problem) {
-            _ = try GatewayFile(yaml: String(decoding: bytes, as: UTF8.self))
+            _ = try GatewayFile(yaml: String(decoding: input.all(), as: UTF8.self), environment: environment)
         } catch {
             _ = "\(error)"
         }
