@@ -710,6 +710,7 @@ let fuzzed: [Target.Dependency] = [
     "APNSCertificates", "APNSFeedback", "APNSJSON", "APNSPayload", "APNSProviderHTTP2", "APNSServer", "APNSSession",
     "APNSSimulator", "APNSWire", "Batch", "CZlib", "GatewayService", "OpenSSLTLS", "ServiceSupport", "SimulatorService",
     "TokenStore",
+    .target(name: "PostgreSQL", condition: postgreSQL),
     .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
     .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
     .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),

@@ -261,6 +261,8 @@ import Glibc
             try self.awaitResult(until: deadline)
             guard let next = unsafe PQgetResult(self.handle) else { break }
             let result = unsafe PostgreSQLResult(next)
+            // libpq returns such a result again and again, without waiting.
+            guard !result.isCopy else { throw PostgreSQLError(.connection, "the server began to copy rows") }
             failure = failure ?? result.failure
             last = result
         }
@@ -306,6 +308,11 @@ import Glibc
             unsafe PQresultErrorField(self.handle, code).map { unsafe String(cString: $0) }
         }
         return PostgreSQLError(.statement, state: field(Self.stateField), field(Self.messageField) ?? "no message")
+    }
+
+    /// Whether the server copies rows, or expects some.
+    fileprivate var isCopy: Bool {
+        unsafe [PGRES_COPY_IN, PGRES_COPY_OUT, PGRES_COPY_BOTH].contains(PQresultStatus(self.handle))
     }
 
     private static let messageField = Int32(UInt8(ascii: "M"))

@@ -3,6 +3,7 @@
 import APNSSession
 import APNSWire
 import Foundation
+import PostgreSQL
 import Synchronization
 
 @testable import TokenStore
@@ -14,15 +15,86 @@ import Synchronization
 enum DatabaseFuzz {
     /// The first byte selects what is asked; the rest is the answers.
     static func run(_ bytes: [UInt8]) throws {
-        guard let address = AnsweringServer.shared?.address, let mode = bytes.first else { return }
-        AnsweringServer.shared?.script.withLock { $0 = FuzzInput(Array(bytes.dropFirst())) }
+        guard let server = AnsweringServer.shared, let mode = bytes.first else { return }
+        var input = FuzzInput(Array(bytes.dropFirst()))
+        guard mode & 0x80 == 0 else { return self.connection(server, mode, &input) }
+        server.begin(.statements, input)
         switch mode % 4 {
-        case 0: self.queue(address)
-        case 1: self.prune(address, mode)
-        case 2: self.list(address)
-        default: try self.gateway(address)
+        case 0: self.queue(server.address)
+        case 1: self.prune(server.address, mode)
+        case 2: self.list(server.address)
+        default: try self.gateway(server.address)
         }
     }
+
+    // MARK: Connections
+
+    /// The most calls of one input.
+    private static let callCountMax = 8
+
+    /// The input begins with the time limit in milliseconds, where there is one.
+    private static func connection(_ server: AnsweringServer, _ mode: UInt8, _ input: inout FuzzInput) {
+        if mode % 4 == 0 {
+            let address = String(decoding: input.all(), as: UTF8.self)
+            if PostgreSQLConnection.isAddress(address) { _ = try? PostgreSQLConnection.check(address) }
+            return
+        }
+        let timeout = Duration.milliseconds(1 + Int(input.byte()))
+        switch mode % 4 {
+        case 1:
+            server.begin(.calls, input)
+            self.load(server.address, timeout)
+        case 2:
+            let calls = input.bytes(upTo: 0).prefix(self.callCountMax)
+            server.begin(.calls, input)
+            guard let connection = try? PostgreSQLConnection(server.address, timeout: timeout) else { return }
+            for call in calls { guard (try? self.call(call, connection)) != nil else { return } }
+        default:
+            server.begin(mode & 4 == 0 ? .opening : .silentOpening, input)
+            let connection = try? PostgreSQLConnection(server.address, timeout: timeout)
+            _ = try? connection?.query("SELECT")
+        }
+    }
+
+    private static func load(_ address: String, _ timeout: Duration) {
+        guard let queue = try? QueueDatabase(address, timeout: timeout, isNew: true) else { return }
+        var chunk = QueueChunkContents()
+        guard let token = try? DeviceToken(bytes: [1]) else { return }
+        chunk.append(line: 1, token: token, id: [], payload: nil as [UInt8]?, expiry: nil, priority: nil)
+        guard (try? queue.create()) != nil,
+            let batch = try? queue.begin(.init(topic: "com.example.app", environment: .production)),
+            (try? queue.add([chunk], to: batch, from: 0)) != nil
+        else { return }
+        _ = try? queue.makeReady(batch, payloadByteCountMax: 4096, badLineCount: 0)
+    }
+
+    private static func call(_ call: UInt8, _ connection: PostgreSQLConnection) throws {
+        let number = Int(call >> 2)
+        switch call % 4 {
+        case 0:
+            let result = try connection.query("SELECT $1", ["\(number)"])
+            _ = (0..<result.columnCount).map { result.name(ofColumn: $0) }
+            for row in 0..<result.count {
+                for column in 0..<result.columnCount where !result.isNull(row, column) {
+                    _ = (result.text(row, column), result.integer(row, column), result.number(row, column))
+                    _ = result.isTrue(row, column)
+                }
+            }
+            _ = result.changedCount
+        case 1: try connection.execute("LISTEN fuzz")
+        case 2:
+            // More than the buffers of the socket.
+            var rows = PostgreSQLRows(columnCount: 1)
+            for _ in 0..<number {
+                rows.begin()
+                rows.add([UInt8](repeating: 7, count: 64 << 10))
+            }
+            try connection.copy("COPY fuzz FROM STDIN (FORMAT binary)", rows)
+        default: _ = try connection.awaitNotification(within: .milliseconds(number))
+        }
+    }
+
+    // MARK: Statements
 
     private static func queue(_ address: String) {
         guard let queue = try? QueueDatabase(address) else { return }
@@ -105,8 +177,12 @@ enum DatabaseFuzz {
 private final class AnsweringServer: Sendable {
     static let shared = AnsweringServer()
 
+    /// What the script has answers to.
+    enum Form { case statements, calls, opening, silentOpening }
+
     let address: String
-    let script = Mutex(FuzzInput([]))
+    private let form = Mutex(Form.statements)
+    private let script = Mutex(FuzzInput([]))
     private let listener: CInt
 
     private init?() {
@@ -141,13 +217,26 @@ private final class AnsweringServer: Sendable {
         }
     }
 
+    /// Sets the script for the sessions that are opened from now on.
+    func begin(_ form: Form, _ script: FuzzInput) {
+        self.form.withLock { $0 = form }
+        self.script.withLock { $0 = script }
+    }
+
     private func serve(_ connection: CInt) {
         guard self.message(connection, hasType: false) != nil else { return }
+        let form = self.form.withLock { $0 }
+        guard form == .statements || form == .calls else {
+            guard self.send(self.script.withLock { $0.all() }, connection), form == .silentOpening else { return }
+            while let message = self.message(connection, hasType: true), message.type != UInt8(ascii: "X") {}
+            return
+        }
         var start = Self.message("R", [0, 0, 0, 0])
         for (name, value) in [("server_version", "16.0"), ("client_encoding", "UTF8")] {
             start += Self.message("S", Array(name.utf8) + [0] + Array(value.utf8) + [0])
         }
         guard self.send(start + Self.message("K", [0, 0, 0, 1, 0, 0, 0, 2]) + Self.ready, connection) else { return }
+        if form == .calls { return self.serveCalls(connection) }
         while let (type, body) = self.message(connection, hasType: true) {
             var answer: [UInt8]? = []
             switch type {
@@ -160,7 +249,43 @@ private final class AnsweringServer: Sendable {
             case UInt8(ascii: "X"): return
             default: continue
             }
-            guard let answer, self.send(answer, connection) else { return }
+            // An answer that does not end as the protocol requires ends the connection.
+            guard let answer, self.send(answer, connection),
+                answer.suffix(Self.ready.count).elementsEqual(Self.ready) || answer.first == UInt8(ascii: "G")
+            else { return }
+        }
+    }
+
+    /// Answers everything but the beginning and the end of a transaction from the script, also with nothing at all.
+    private func serveCalls(_ connection: CInt) {
+        while let (type, body) = self.message(connection, hasType: true) {
+            var answer = (bytes: Self.message("C", Array("BEGIN\0".utf8)) + Self.ready, isLast: false)
+            switch type {
+            case UInt8(ascii: "Q") where ["BEGIN", "COMMIT", "ROLLBACK"].contains { body.starts(with: $0.utf8) }: break
+            case UInt8(ascii: "Q"), UInt8(ascii: "S"), UInt8(ascii: "c"):
+                answer = self.script.withLock { Self.callAnswer(&$0) }
+            case UInt8(ascii: "X"): return
+            default: continue
+            }
+            guard self.send(answer.bytes, connection), !answer.isLast else { return }
+        }
+    }
+
+    /// The answer to a call, and whether the server then closes the connection.
+    private static func callAnswer(_ script: inout FuzzInput) -> (bytes: [UInt8], isLast: Bool) {
+        let mode = script.byte()
+        switch mode % 8 {
+        case 0: return (self.message("G", [1, 0, 0]), false)
+        case 1: return (self.message("C", Array("COPY 1\0".utf8)) + self.ready, false)
+        // A notification, which may come later than the answer.
+        case 2:
+            let text = self.message("A", [0, 0, 0, 9] + Array("fuzz\0".utf8) + script.bytes(Int(mode >> 3)) + [0])
+            return (self.message("C", Array("LISTEN\0".utf8)) + self.ready + text, false)
+        case 3: return ([], false)
+        // Whatever it is.
+        case 4: return (script.bytes(Int(script.byte())), false)
+        case 5: return (script.bytes(Int(script.byte())), true)
+        default: return (self.answer(&script), false)
         }
     }
 
@@ -235,10 +360,7 @@ private final class AnsweringServer: Sendable {
         return bytes
     }
 
-    /// Sends an answer; one that does not end as the protocol requires ends the connection.
     private func send(_ bytes: [UInt8], _ connection: CInt) -> Bool {
-        let sent = bytes.withUnsafeBytes { Glibc.send(connection, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
-        return sent == bytes.count
-            && (bytes.suffix(Self.ready.count).elementsEqual(Self.ready) || bytes.first == UInt8(ascii: "G"))
+        bytes.withUnsafeBytes { Glibc.send(connection, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) } == bytes.count
     }
 }
