@@ -34,7 +34,7 @@ enum FuzzTarget: String, CaseIterable {
         case .store: try StoreFuzz.store(bytes)
         case .database: try DatabaseFuzz.run(bytes)
         case .certificate: IdentityFuzz.certificate(bytes)
-        case .revocations: IdentityFuzz.revocations(bytes)
+        case .revocations: try IdentityFuzz.revocations(bytes)
         case .keys: try IdentityFuzz.keys(bytes)
         case .jwt: try IdentityFuzz.providerToken(bytes)
         case .http2: try HTTP2Fuzz.run(bytes)

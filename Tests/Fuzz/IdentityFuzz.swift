@@ -15,7 +15,29 @@ enum IdentityFuzz {
         _ = CertificateReport(file, of: "file", keys: [], now: 1_800_000_000)
     }
 
-    static func revocations(_ bytes: [UInt8]) { _ = try? CertificateVerifier(authorities: bytes, revocations: bytes) }
+    /// A certificate that is admitted with revocation lists is admitted without them.
+    ///
+    /// With `+` in front, the input has parts, each up to a zero: the authorities, their lists, additional lists, and the
+    /// certificates that a client sends. Otherwise, the authorities and their lists are in one file.
+    static func revocations(_ bytes: [UInt8]) throws {
+        guard bytes.first == UInt8(ascii: "+") else {
+            _ = try? CertificateVerifier(authorities: bytes, revocations: bytes)
+            return
+        }
+        var input = FuzzInput(Array(bytes.dropFirst()))
+        let (authorities, lists, additional) = (input.bytes(upTo: 0), input.bytes(upTo: 0), input.bytes(upTo: 0))
+        let verifier = try? CertificateVerifier(
+            authorities: authorities,
+            revocations: lists.isEmpty ? nil : lists,
+            additionalRevocations: CertificateVerifier.readableLists(in: additional)
+        )
+        guard let verifier, let file = try? CertificateFile(bytes: input.all()), let leaf = file.certificates.first
+        else { return }
+        let others = Array(file.certificates.dropFirst())
+        guard verifier.problem(of: leaf, intermediates: others) == nil else { return }
+        let problem = try CertificateVerifier(authorities: authorities).problem(of: leaf, intermediates: others)
+        try require(problem == nil, "lists admit no certificate")
+    }
 
     /// The first byte decides about the passphrase, and whether the rest is a certificate, a key or both.
     static func keys(_ bytes: [UInt8]) throws {
