@@ -69,19 +69,24 @@ enum IdentityFuzz {
         return (key, publicKey)
     }()
 
-    private static let validator: ProviderTokenValidator? = {
+    /// A listener with one key.
+    private static let listener: HTTP2ListenerConfiguration? = {
         guard let authority = try? CertificateAuthority(), case let trust = authority.trust,
             let server = try? authority.issueServer().identity, let signer = Self.signer
         else { return nil }
         var configuration = HTTP2ListenerConfiguration(identity: server, clientTrust: trust)
         configuration.tokenKeys = ["ABCDEFGHIJ": .init(key: signer.publicKey, teamID: "KLMNOPQRST")]
-        return ProviderTokenValidator(configuration)
+        return configuration
     }()
 
-    /// A provider token; with `+` in front, the lines of the input are its header and its claims, and are signed.
+    private static let validator = Self.listener.map { ProviderTokenValidator($0) }
+
+    /// A provider token; with `+` in front, the lines of the input are its header and its claims, and are signed; with
+    /// `*`, it is the tokens of a connection.
     static func providerToken(_ bytes: [UInt8]) throws {
         guard let key = Self.signer?.key else { throw FuzzFinding(description: "there is a key") }
         guard let validator = Self.validator else { throw FuzzFinding(description: "there is a validator") }
+        if bytes.first == UInt8(ascii: "*") { return try self.providerTokens(Array(bytes.dropFirst()), key) }
         var text = String(decoding: bytes, as: UTF8.self)
         let isSigned = bytes.first == UInt8(ascii: "+")
         if isSigned {
@@ -94,5 +99,44 @@ enum IdentityFuzz {
         try require(isSigned || first.refusal != nil, "only a signed token is valid")
         let again = validator.validate(text, &memory, now: 1_800_000_000)
         try require((first.refusal == nil) == (again.refusal == nil), "a token stays valid")
+    }
+
+    /// The most tokens of one input.
+    private static let tokenCountMax = 8
+
+    /// The tokens of a connection are of one team, and a valid one stays valid.
+    ///
+    /// The first byte decides what the listener requires. Each token has a byte that decides about its signature and the
+    /// time since the one before, a line with its header, and one with its claims.
+    private static func providerTokens(_ bytes: [UInt8], _ key: ES256PrivateKey) throws {
+        guard var listener = Self.listener, let publicKey = Self.signer?.publicKey else { return }
+        var input = FuzzInput(bytes)
+        let mode = input.byte()
+        listener.environment = mode & 1 == 0 ? nil : .production
+        listener.requiresRawSignature = mode & 2 != 0
+        listener.tokenRenewalIntervalMin = mode & 4 == 0 ? nil : .seconds(1200)
+        listener.tokenKeys["RELATED"] = .init(key: publicKey, teamID: "KLMNOPQRST", environment: .sandbox)
+        listener.tokenKeys["UNRELATED"] = .init(key: publicKey, teamID: "KLMNOPQRST", topics: ["com.example.app"])
+        listener.tokenKeys["FOREIGN"] = .init(key: publicKey, teamID: "UVWXYZ")
+        let validator = ProviderTokenValidator(listener)
+        // The tokens of earlier inputs are none of this connection.
+        listener.tokenRenewals.reset()
+        var (memory, now) = (ProviderTokenValidator.Memory(), 1_800_000_000 as Int64)
+        for _ in 0..<self.tokenCountMax where !input.isEmpty {
+            let choice = input.byte()
+            let parts = [input.bytes(upTo: 0x0A), input.bytes(upTo: 0x0A)].map { Base64.addressText($0) }
+            let text = parts.joined(separator: ".")
+            var signature = try key.signature(of: Array(text.utf8))
+            if choice & 1 != 0 { signature = ES256.encoded(signature) ?? signature }
+            if choice & 2 != 0 { signature[signature.count / 2] ^= 1 }
+            now += Int64(choice >> 2) * 60
+            let (token, team) = ("Bearer \(text).\(Base64.addressText(signature))", memory.teamID)
+            let first = validator.validate(token, &memory, now: now)
+            try require(first.refusal != nil || choice & 2 == 0, "only a signed token is valid")
+            try require(first.refusal != nil || choice & 1 == 0 || mode & 2 == 0, "a raw signature is required")
+            try require(team == nil || memory.teamID == team, "a connection is of one team")
+            let again = validator.validate(token, &memory, now: now)
+            try require((first.refusal == nil) == (again.refusal == nil), "a token stays valid")
+        }
     }
 }
