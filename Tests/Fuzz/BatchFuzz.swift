@@ -8,6 +8,7 @@ import APNSWire
 enum BatchFuzz {
     /// The records are the same, however the input is split.
     static func batch(_ bytes: [UInt8], _ format: BatchFormat?) throws {
+        if format == .csv { _ = bytes.withUnsafeBytes { CSVHeader.extraction(for: $0) } }
         let whole = try self.records(bytes, format, step: 65_536)
         try require(try whole == self.records(bytes, format, step: 3), "the records are the same in pieces")
     }
@@ -26,6 +27,7 @@ enum BatchFuzz {
         default: break
         }
         guard var reader = try? BatchReader(format: format, options: options) else { return [] }
+        _ = reader.commonProblem
         var record = BatchRecord()
         var (offset, lines): (Int, [String]) = (0, [])
         while true {

@@ -172,6 +172,8 @@ enum FileFuzz {
             let json = try JSONEncoder().encode(entry.fault)
             let again = try JSONDecoder().decode(Fault.self, from: json)
             try require(again == entry.fault, "a fault is the same again")
+            _ = entry.fault.impossibility(at: [])
+            _ = entry.fault.precludes(entry.fault)
         }
     }
 }

@@ -10,6 +10,7 @@ import APNSWire
 enum IdentityFuzz {
     static func certificate(_ bytes: [UInt8]) {
         _ = FileContent(bytes)
+        _ = FileContent(firstLine: Array(bytes.prefix { $0 != 0x0A }))
         _ = PKCS12Protection(of: bytes)
         guard let file = try? CertificateFile(bytes: bytes) else { return }
         _ = CertificateReport(file, of: "file", keys: [], now: 1_800_000_000)

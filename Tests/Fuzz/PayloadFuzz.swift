@@ -18,6 +18,12 @@ enum PayloadFuzz {
         }
         guard let minified = try? Payload.minified(bytes) else { throw FuzzFinding(description: "cannot be minified") }
         try require(minified.count <= bytes.count && (try? Payload.minified(minified)) == minified, "minified once")
+        let skippedByteCount = bytes.withUnsafeBytes { bytes in
+            var scanner = JSONScanner(bytes)
+            scanner.skipWhiteSpace()
+            return (try? scanner.skipPayload(.binary))?.minifiedByteCount
+        }
+        try require(skippedByteCount == minified.count, "a payload is valid where others follow, and as long")
         try require((try? JSONValue(parsing: bytes)) == (try? JSONValue(parsing: minified)), "minified is the same")
         _ = try? payload.alertPreview(["a": "%@ %2$@ %%", "": "b"])
         for byteCount in [minified.count - 1, minified.count / 2] {

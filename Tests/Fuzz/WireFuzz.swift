@@ -34,6 +34,20 @@ enum WireFuzz {
             _ = FrameScanner.frame(at: 0, in: bytes)
             _ = FrameScanner.offset(passing: 3, in: bytes)
         }
+        let discarded = self.discarded(bytes, step: max(bytes.count, 1))
+        try require(self.discarded(bytes, step: 5) == discarded, "as many frames are discarded in pieces")
+    }
+
+    private static func discarded(_ bytes: [UInt8], step: Int) -> DiscardedFrameCounter {
+        var counter = DiscardedFrameCounter()
+        for start in stride(from: 0, to: bytes.count, by: step) {
+            Array(bytes[start..<min(start + step, bytes.count)]).withUnsafeBytes { piece in
+                let endByteCount = counter.byteCountToFrameEnd(in: piece)
+                counter.count(UnsafeRawBufferPointer(rebasing: piece[..<endByteCount]))
+                counter.count(UnsafeRawBufferPointer(rebasing: piece[endByteCount...]))
+            }
+        }
+        return counter
     }
 
     private static func skip(_ rest: [UInt8], _ byteCount: Int) throws {
@@ -66,13 +80,16 @@ enum WireFuzz {
             response.write(into: &written)
             let read = bytes[(rest.startIndex - 6)..<rest.startIndex]
             try require(Array(buffer: written).elementsEqual(read), "a response is written as it was read")
+            try require((try? ErrorResponse(read)) == response, "a response is the same by itself")
         }
+        try require((try? ErrorResponse(bytes)) == nil || bytes.count == 6, "nothing else is a response")
     }
 
     /// The list is the same, however the stream is split.
     static func feedback(_ bytes: [UInt8]) throws {
         func read(_ step: Int) -> [FeedbackTuple] {
-            var reader = FeedbackReader(silence: nil, deadline: .seconds(10), now: .zero)
+            let silence: Duration? = bytes.count.isMultiple(of: 2) ? nil : .seconds(1)
+            var reader = FeedbackReader(silence: silence, deadline: .seconds(10), byteCountMax: 400, now: .zero)
             var tuples: [FeedbackTuple] = []
             var buffer = ByteBuffer()
             _ = reader.begin()
@@ -82,15 +99,28 @@ enum WireFuzz {
                 buffer.writeBytes(piece)
                 while let tuple = try? FeedbackTuple(parsing: &buffer) { tuples.append(tuple) }
             }
-            _ = reader.peerClosed()
+            switch bytes.count % 4 {
+            case 0: _ = reader.truncated(now: .zero)
+            case 1: _ = reader.peerClosed()
+            case 2: _ = reader.failed()
+            default: _ = reader.stop()
+            }
             _ = reader.connectionClosed()
             return tuples
         }
         let whole = read(max(bytes.count, 1))
         try require(whole == read(1) && whole == read(5), "a list is the same in pieces")
+        var (rest, tuples) = (bytes[...], [FeedbackTuple]())
+        while let tuple = try? FeedbackTuple(parsing: &rest) { tuples.append(tuple) }
+        try require(tuples == whole, "a list is the same as an array")
     }
 
     static func token(_ bytes: [UInt8]) throws {
+        var memory = [UInt8](repeating: 0, count: WireLimits.tokenByteCountMax)
+        let value = bytes.withUnsafeBytes { bytes in
+            memory.withUnsafeMutableBytes { DeviceTokenText.decode(blob: bytes, into: $0) }
+        }
+        try require(value.map { (1...memory.count).contains($0.byteCount) } ?? true, "a token is not too long")
         guard var token = try? DeviceToken(bytes: [0]), var again = try? DeviceToken(bytes: [0]) else { return }
         guard bytes.withUnsafeBytes({ DeviceTokenText.decode($0, into: &token) }) else { return }
         let isToken = Array(token.hexadecimal.utf8).withUnsafeBytes { DeviceTokenText.decode($0, into: &again) }
@@ -99,6 +129,7 @@ enum WireFuzz {
 
     static func topics(_ bytes: [UInt8]) {
         if let topics = try? CertificateTopics(parsing: bytes) { _ = "\(topics)" }
+        _ = CertificateTopics.Topic(name: String(decoding: bytes, as: UTF8.self))
     }
 
     /// Times, durations, identifiers and other texts are the same when they are written and read again.
@@ -108,6 +139,7 @@ enum WireFuzz {
         if let time = ISO8601Time(text.utf8) {
             try require(time.earliest <= time.latest, "a time is not over before it begins")
         }
+        _ = bytes.withUnsafeBytes { ISO8601Time($0) }
         if let time = TimeText(text: text) { try require(TimeText.range.contains(time.seconds), "a time is in range") }
         _ = DurationText(bytes)
         if let identifier = PushIdentifier(text) {
@@ -117,6 +149,8 @@ enum WireFuzz {
             try require(Base64.bytes(addressText: Base64.addressText(decoded)) == decoded, "Base64 is the same again")
         }
         try require(Base64.bytes(addressText: Base64.addressText(bytes)) == bytes, "Base64 has all bytes")
+        try require(Base64.isText(Base64.text(bytes)), "Base64 is a text in Base64")
+        _ = Base64.isText(text)
         _ = PercentEncoding.decoded(text)
         try require(PercentEncoding.decoded(PercentEncoding.encoded(path: text)) == text, "a path is the same again")
         _ = TopicFamily(of: text)
