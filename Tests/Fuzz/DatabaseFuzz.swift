@@ -32,14 +32,16 @@ enum DatabaseFuzz {
     /// The most calls of one input.
     private static let callCountMax = 8
 
-    /// The input begins with the time limit in milliseconds, where there is one.
+    /// The input begins with the time limit, where there is one.
     private static func connection(_ server: AnsweringServer, _ mode: UInt8, _ input: inout FuzzInput) {
         if mode % 4 == 0 {
             let address = String(decoding: input.all(), as: UTF8.self)
             if PostgreSQLConnection.isAddress(address) { _ = try? PostgreSQLConnection.check(address) }
             return
         }
-        let timeout = Duration.milliseconds(1 + Int(input.byte()))
+        // Most are short, since a server that does not answer takes all of it; the longest are enough for any answer.
+        let limit = Int(input.byte())
+        let timeout = Duration.milliseconds(limit < 0xF0 ? 1 + limit / 8 : limit)
         switch mode % 4 {
         case 1:
             server.begin(.calls, input)

@@ -40,10 +40,13 @@ enum IdentityFuzz {
         try require(problem == nil, "lists admit no certificate")
     }
 
-    /// The first byte decides about the passphrase, and whether the rest is a certificate, a key or both.
+    /// The first byte decides about the passphrase, whether the rest is a certificate, a key or both, and whether it
+    /// begins with a separate key, behind its length.
     static func keys(_ bytes: [UInt8]) throws {
         guard let mode = bytes.first else { return }
-        let file = Array(bytes.dropFirst())
+        var input = FuzzInput(Array(bytes.dropFirst()))
+        let separate = mode & 0x44 == 0x40 ? input.bytes(Int(input.number(byteCount: 2))) : nil
+        let file = input.all()
         let passphrase: TLSPassphrase? =
             switch mode & 3 {
             case 0: nil
@@ -51,8 +54,9 @@ enum IdentityFuzz {
             default: TLSPassphrase("")
             }
         if mode & 4 == 0 {
-            guard let identity = try? TLSIdentity(bytes: file, passphrase: passphrase) else { return }
-            try require(identity == (try? TLSIdentity(bytes: file, passphrase: passphrase)), "the same identity again")
+            func read() -> TLSIdentity? { try? TLSIdentity(bytes: file, key: separate, passphrase: passphrase) }
+            guard let identity = read() else { return }
+            try require(identity == read(), "the same identity again")
         } else if let key = try? ES256PrivateKey(bytes: file, passphrase: passphrase) {
             let signature = try key.signature(of: bytes)
             try require(signature.count == 64, "a signature has 64 bytes")
