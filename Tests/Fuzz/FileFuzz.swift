@@ -49,6 +49,15 @@ enum FileFuzz {
         rest.skip(toOffset: cursor.segmentOffset / 2)
         while rest.next() != nil {}
         try require(rest.tupleCount == count, "the tuples are the same after a skip")
+        if cursor.isDrained {
+            // The last bytes of a service, which could not be stored.
+            let byteCount = cursor.partial.count + bytes.count
+            cursor.feed(bytes)
+            while let tuple = cursor.next() {
+                try require(tuple.failedAtSeconds <= 1_800_000_000, "no tuple behind the segment is of later")
+            }
+            try require(cursor.tupleCount - count <= byteCount / 7, "there are no more tuples than bytes for them")
+        }
     }
 
     private static func segment(_ bytes: [UInt8]) -> [UInt8] {
