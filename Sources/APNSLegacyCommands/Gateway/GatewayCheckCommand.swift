@@ -41,6 +41,9 @@ struct GatewayCheckCommand: ConsoleCommand {
     )
     var providerCertificate: [String] = []
 
+    @Flag(name: .shortAndLong, help: "Print only what is wrong.")
+    var quiet = false
+
     @OptionGroup(title: "Output")
     package var reporting: ReportingOptions
 
@@ -76,7 +79,7 @@ struct GatewayCheckCommand: ConsoleCommand {
             }
             return .configuration
         }
-        if self.printConfig { return .success }
+        if self.printConfig || self.quiet { return .success }
         let names = configuration.providers.map(\.file.name).joined(separator: ", ")
         environment.reportLine("\(self.file.config): no problems found; providers: \(names)")
         for line in configuration.summary(now: environment.now()) + stored.summary + admitted {

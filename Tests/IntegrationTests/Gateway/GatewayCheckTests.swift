@@ -162,6 +162,8 @@ import Testing
             "sends to localhost:1 with certificate \(folder.path("upstream.pem")); 0 days left, until 20",
         ]
         for line in expected { #expect(lines.contains { $0.hasPrefix(line) }, "\(line): \(lines)") }
+        let quiet = try await CommandRun(["gateway", "check", "--quiet", "--config", folder.path("gateway.yaml")])
+        #expect(quiet.code == 0 && quiet.output.isEmpty && quiet.error.isEmpty, "\(quiet)")
     }
 
     @Test(arguments: problems) func `a problem is reported in one line, and the exit code is 78`(
