@@ -181,11 +181,12 @@ import Glibc
         try self.flush(until: deadline)
         try self.awaitResult(until: deadline)
         guard let next = unsafe PQgetResult(self.handle) else { throw self.connectionError }
-        let isCopying = unsafe PQresultStatus(next) == PGRES_COPY_IN
-        let failure = unsafe PostgreSQLResult(next).failure
-        guard isCopying else {
+        let isReady = unsafe PQresultStatus(next) == PGRES_COPY_IN
+        let answer = unsafe PostgreSQLResult(next)
+        guard isReady else {
+            guard !answer.isCopy else { throw Self.copyError }
             _ = try? self.result()
-            throw failure ?? self.connectionError
+            throw answer.failure ?? self.connectionError
         }
         let bytes = rows.finish()
         var offset = 0
@@ -233,6 +234,8 @@ import Glibc
     /// The most bytes of rows that libpq buffers at a time.
     private static let copyByteCountMax = 1 << 20
 
+    private static let copyError = PostgreSQLError(.connection, "the server began to copy rows")
+
     /// Sends what libpq has buffered.
     private func flush(until deadline: ContinuousClock.Instant) throws(PostgreSQLError) {
         while true {
@@ -262,7 +265,7 @@ import Glibc
             guard let next = unsafe PQgetResult(self.handle) else { break }
             let result = unsafe PostgreSQLResult(next)
             // libpq returns such a result again and again, without waiting.
-            guard !result.isCopy else { throw PostgreSQLError(.connection, "the server began to copy rows") }
+            guard !result.isCopy else { throw Self.copyError }
             failure = failure ?? result.failure
             last = result
         }

@@ -150,7 +150,7 @@ enum FileFuzz {
         )
         for segment in segments {
             var reader = try OutcomeSegmentReader(segment, in: folder)
-            if case .line? = try? reader.next() { throw FuzzFinding(description: "not so: no file has a line") }
+            if case .line? = try? reader.next() { try require(false, "no file has a line") }
         }
     }
 

@@ -5,8 +5,8 @@ import NIOCore
 
 /// Whatever a service sends: memory and the number of events stay bounded.
 enum HTTP2Fuzz {
-    /// With `+` in front, the input is calls of the session, and pieces of what the service sends, which are repeated, so
-    /// that it also contains floods.
+    /// With `+` in front, the input is calls of the session, and pieces of what the service sends, which are repeated,
+    /// so that it also contains floods.
     static func run(_ bytes: [UInt8]) throws {
         guard bytes.first != UInt8(ascii: "+") else { return try self.calls(Array(bytes.dropFirst())) }
         let session = HTTP2Session(streamCountMax: 10)

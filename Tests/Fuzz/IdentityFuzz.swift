@@ -18,8 +18,8 @@ enum IdentityFuzz {
 
     /// A certificate that is admitted with revocation lists is admitted without them.
     ///
-    /// With `+` in front, the input has parts, each up to a zero: the authorities, their lists, additional lists, and the
-    /// certificates that a client sends. Otherwise, the authorities and their lists are in one file.
+    /// With `+` in front, the input has parts, each up to a zero: the authorities, their lists, additional lists, and
+    /// the certificates that a client sends. Otherwise, the authorities and their lists are in one file.
     static func revocations(_ bytes: [UInt8]) throws {
         guard bytes.first == UInt8(ascii: "+") else {
             _ = try? CertificateVerifier(authorities: bytes, revocations: bytes)
@@ -111,8 +111,8 @@ enum IdentityFuzz {
 
     /// The tokens of a connection are of one team, and a valid one stays valid.
     ///
-    /// The first byte decides what the listener requires. Each token has a byte that decides about its signature and the
-    /// time since the one before, a line with its header, and one with its claims.
+    /// The first byte decides what the listener requires. Each token has a byte that decides about its signature and
+    /// the time since the one before, a line with its header, and one with its claims.
     private static func providerTokens(_ bytes: [UInt8], _ key: ES256PrivateKey) throws {
         guard var listener = Self.listener, let publicKey = Self.signer?.publicKey else { return }
         var input = FuzzInput(bytes)

@@ -51,6 +51,9 @@ struct GatewayCheckCommand: ConsoleCommand {
         guard !self.printConfig || self.reporting.summary == .text else {
             throw ValidationError("--summary json and --print-config exclude each other; use one of them")
         }
+        guard !self.printConfig || !self.quiet else {
+            throw ValidationError("--quiet and --print-config exclude each other; use one of them")
+        }
     }
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {

@@ -285,7 +285,11 @@ extension FaultReport: Codable {
 }
 
 extension Duration {
-    fileprivate var milliseconds: Double { self / .milliseconds(1) }
+    /// Of whole nanoseconds, as they are decoded.
+    fileprivate var milliseconds: Double {
+        let (seconds, attoseconds) = self.components
+        return (Double(seconds) * 1e9 + Double(attoseconds / 1_000_000_000)) / 1e6
+    }
 }
 
 /// A key of any name, which finds misspelled ones.
@@ -332,6 +336,7 @@ extension KeyedDecodingContainer {
             let sentence = "expected at most 86400000 milliseconds (one day)"
             throw DecodingError.dataCorruptedError(forKey: key, in: self, debugDescription: sentence)
         }
-        return .milliseconds(count)
+        // From a number with a fraction, `Duration` is not exact.
+        return .nanoseconds(Int64((count * 1e6).rounded()))
     }
 }

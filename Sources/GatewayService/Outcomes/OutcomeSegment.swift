@@ -29,7 +29,7 @@ struct OutcomeSegment: Hashable, Sendable {
         let digits = name.dropFirst(Self.prefix.count).dropLast(end)
         guard digits.utf8.count == Self.digitCount, let number = UInt64(digits) else { return nil }
         self.init(firstNumber: number, isOpen: isOpen)
-        // A number may begin with a plus sign.
+        // `UInt64` also reads a plus sign.
         guard self.name == name else { return nil }
     }
 

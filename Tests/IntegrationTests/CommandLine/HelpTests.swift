@@ -65,12 +65,14 @@ import Testing
     @Test func `the commands of the package's units parse`() async throws {
         let folder = GatewayTests.repository.appending(path: "Packaging/debian")
         let units = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+        // What the files in /etc/default leave to the administrator.
+        let options = ["$FEEDBACK_OPTIONS": ["--environment", "sandbox"], "$PURGE_OPTIONS": ["--exec", "forget"]]
         var count = 0
         for unit in units where unit.pathExtension == "service" {
             for line in try String(contentsOf: unit, encoding: .utf8).split(separator: "\n") {
                 guard let match = line.wholeMatch(of: /Exec[A-Za-z]+=\/usr\/bin\/apns-legacy (.*)/) else { continue }
-                // The last word can be a variable for further options.
-                let words = match.1.split(separator: " ").filter { !$0.hasPrefix("$") }.map(String.init)
+                let words = match.1.split(separator: " ").map(String.init)
+                    .flatMap { $0.hasPrefix("$") ? options[$0] ?? [] : [$0] }
                 let problem = try await Self.problem(words)
                 #expect(problem == nil, "\(unit.lastPathComponent): \(line): \(problem ?? "")")
                 count += 1
