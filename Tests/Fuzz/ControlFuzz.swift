@@ -15,18 +15,24 @@ import NIOEmbedded
 enum ControlFuzz {
     /// The most requests of one input.
     private static let requestCountMax = 8
+    private static let revocationCount = 10_000
 
     /// No request fails in the simulator, whatever it is.
     ///
     /// The input is requests, each of which ends with a record separator (1E): a line with the method, the path and
-    /// `json` or nothing, and the body.
+    /// `json` or nothing, and the body. With `+` in front, as many certificates are revoked as can be.
     static func run(_ bytes: [UInt8]) async throws {
         let control = try await RunningControl.shared.get()
         var input = FuzzInput(bytes)
+        if bytes.first == UInt8(ascii: "+") {
+            _ = input.byte()
+            for number in 0..<self.revocationCount { control.simulator.revoke("\(number)") }
+        }
         for _ in 0..<self.requestCountMax where !input.isEmpty {
             try await self.request(input.bytes(upTo: 0x1E), control)
         }
         control.simulator.reset()
+        for fingerprint in control.simulator.revokedFingerprints { _ = control.simulator.restore(fingerprint) }
     }
 
     private static func request(_ bytes: [UInt8], _ control: RunningControl) async throws {

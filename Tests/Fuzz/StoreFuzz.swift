@@ -34,8 +34,10 @@ enum StoreFuzz {
             try require(statistics.count == count, "the statistics count the entries")
         }
         _ = try? list.contains(token: [1], topic: "com.example.app", environment: .production)
-        _ = try? list.knownScopes()
-        _ = try? list.record([self.entry(3), self.entry(9)])
+        _ = try? list.record([self.entry(3), self.entry(9), self.entry(4, .sandbox), self.entry(5, topic: "com")])
+        if isIntact, let scopes = try? list.knownScopes() {
+            try require(Set(scopes).count == scopes.count, "each scope is listed once")
+        }
         _ = try? list.expire(failedBefore: self.times.lowerBound + 2)
     }
 
@@ -43,10 +45,14 @@ enum StoreFuzz {
         for suffix in ["-wal", "-shm", "-journal"] { unlink(path + suffix) }
     }
 
-    private static func entry(_ number: UInt8) -> PurgeEntry {
+    private static func entry(
+        _ number: UInt8,
+        _ environment: PushEnvironment = .production,
+        topic: String = "com.example.app"
+    ) -> PurgeEntry {
         PurgeEntry(
-            topic: "com.example.app",
-            environment: .production,
+            topic: topic,
+            environment: environment,
             token: [number, 2, 3],
             failedAt: self.times.lowerBound + Int64(number),
             firstSeen: self.times.lowerBound,
