@@ -157,7 +157,7 @@ public struct Simulator: Sendable {
     /// - Parameter fingerprint: the SHA-256 digest of the certificate in hexadecimal digits, with or without colons.
     public func revoke(_ fingerprint: String) {
         self.policy.revocations.add(fingerprint)
-        self.onChange?(.revocations(self.revokedFingerprints))
+        self.onChange?(.revocations)
         _ = self.listener.beginReadmission()
     }
 
@@ -168,7 +168,7 @@ public struct Simulator: Sendable {
     @discardableResult
     public func restore(_ fingerprint: String) -> Bool {
         let wasRevoked = self.policy.revocations.remove(fingerprint)
-        if wasRevoked { self.onChange?(.revocations(self.revokedFingerprints)) }
+        if wasRevoked { self.onChange?(.revocations) }
         return wasRevoked
     }
 

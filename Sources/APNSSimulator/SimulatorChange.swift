@@ -20,8 +20,8 @@ package enum SimulatorChange: Hashable, Sendable {
     case faultRemoved(identifier: Int)
     /// A fault occurred.
     case faultApplied(FaultApplication)
-    /// The revoked certificates changed; their fingerprints.
-    case revocations(Set<String>)
+    /// The revoked certificates changed.
+    case revocations
     /// The record of notifications was cleared.
     case notificationsRemoved
     /// The initial state was restored.

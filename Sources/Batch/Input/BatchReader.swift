@@ -394,21 +394,21 @@ import Glibc
         let first = self.lines.position
         var index = first + self.lines.searched
         let limit = first + self.options.lineByteCountMax + 1
+        let tooLong = BatchProblem.Kind.lineTooLong(byteCountMax: self.options.lineByteCountMax)
         while index < self.lines.filled {
             index += self.plainByteCount(at: index)
             guard index < self.lines.filled else { break }
             let byte = unsafe self.lines.block[index]
             if byte == 0x0A, !self.isInQuotes { return self.consumeRow(first..<index, next: index + 1) }
-            guard index <= limit else {
-                return self.giveUpRow(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
-            }
+            guard index <= limit else { return self.giveUpRow(tooLong) }
             if byte == UInt8(ascii: "\"") { self.isInQuotes.toggle() }
             index += 1
         }
         self.lines.searched = index - first
         guard self.lines.isFinished else { return .needMore }
         guard first < self.lines.filled else { return .end }
-        if self.isInQuotes { return self.giveUpRow(.misplacedQuote) }
+        // The end may have been reached without a look at each byte.
+        if self.isInQuotes { return self.giveUpRow(self.lines.filled <= limit + 1 ? .misplacedQuote : tooLong) }
         return self.consumeRow(first..<self.lines.filled, next: self.lines.filled)
     }
 

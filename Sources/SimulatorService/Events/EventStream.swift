@@ -67,13 +67,14 @@ struct EventStream: Sendable {
         guard !batch.events.isEmpty else { return try await writer.write(ByteBuffer(string: ":\n\n")) }
         var text = ByteBuffer()
         if batch.missedCount > 0 { text.writeString(Self.missed(batch.missedCount)) }
-        let lastFeedback = batch.events.lastIndex(of: .feedback)
+        // These contain the current list, so one of each is enough.
+        let lists = [SimulatorChange.feedback, .revocations]
+        let lastLists = lists.map { batch.events.lastIndex(of: $0) }
         var number = batch.firstNumber
         for (index, event) in batch.events.enumerated() {
             if case .notifications(let numbers) = event {
                 try await self.write(numbers, firstNumber: number, reader, &text, to: &writer)
-            } else if event != .feedback || index == lastFeedback {
-                // List events contain the current list, so one is enough.
+            } else if !lists.contains(event) || lastLists.contains(index) {
                 let (kind, json) = self.event(event)
                 text.writeString("id: \(reader.identifier(number))\nevent: \(kind)\ndata: \(json)\n\n")
             }
@@ -139,7 +140,7 @@ struct EventStream: Sendable {
             object.add("isRemoved", true)
             return ("fault", object.text)
         case .faultApplied(let application): return ("faultApplied", application.json)
-        case .revocations(let fingerprints): return ("revocations", RevocationRoutes.json(fingerprints))
+        case .revocations: return ("revocations", RevocationRoutes.json(self.simulator.revokedFingerprints))
         case .notificationsRemoved: return ("cleared", "{}")
         case .reset: return ("reset", "{}")
         }

@@ -92,4 +92,44 @@ struct ReferenceDocumentTests {
             }
         }
     }
+
+    private struct WrongRule: Decodable {
+        let promise, rule, file, from: String
+    }
+
+    @Test func `each wrong rule fits the sources, and has its row in reliability.md`() throws {
+        let repository = GatewayTests.repository
+        let file = repository.appending(path: "Tests/Simulation/wrong-rules.json")
+        let rules = try JSONDecoder().decode([WrongRule].self, from: Data(contentsOf: file))
+        #expect(rules.count > 30)
+        for rule in rules {
+            let source = try String(contentsOf: repository.appending(path: rule.file), encoding: .utf8)
+            #expect(source.ranges(of: rule.from).count == 1, "\(rule.file): \(rule.rule)")
+        }
+        let shown = try Self.rows(of: "reliability.md", under: "## Simulation").map { $0[1] }
+        for rule in rules where rule.promise != "earlier trials" { #expect(shown.contains(rule.rule), "\(rule.rule)") }
+    }
+
+    @Test func `the table of fuzz targets in reliability.md has the kept inputs and the sums`() throws {
+        func number(_ text: String) throws -> Int { try #require(Int(text.filter(\.isNumber)), "\(text)") }
+        // The columns: target, CPU time, inputs run, inputs kept, line coverage, findings.
+        let rows = try Self.rows(of: "reliability.md", under: "## Random input").filter { $0.count == 6 }
+        let sums = try #require(rows.first { $0[0] == "all" })
+        let targets = rows.filter { $0[1].hasSuffix(" min") && $0[0] != "all" }
+        #expect(targets.count > 20)
+        for row in targets {
+            let name = row[0].filter { $0 != "`" }
+            let file = GatewayTests.repository.appending(path: "Tests/Fuzz/corpora/\(name).base64")
+            let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+            #expect(try number(row[3]) == lines.count, "\(name)")
+        }
+        for column in [2, 3] {
+            let sum = try targets.reduce(0) { try $0 + number($1[column]) }
+            #expect(try number(sums[column]) == sum, "column \(column)")
+        }
+        let findings = try targets.filter { $0[5] != "none" }.reduce(0) { try $0 + number($1[5]) }
+        let minutes = targets.compactMap { Double($0[1].dropLast(4)) }
+        #expect(try number(sums[5]) == findings && minutes.count == targets.count)
+        #expect(try number(sums[1]) == Int(minutes.reduce(0, +).rounded()))
+    }
 }
