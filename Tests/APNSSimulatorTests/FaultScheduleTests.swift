@@ -233,6 +233,30 @@ struct FaultScheduleTests {
         #expect(throws: DecodingError.self) { try JSONDecoder().decode(Fault.self, from: Data(text.utf8)) }
     }
 
+    @Test(
+        arguments: [
+            (#"{"at": {"count": null}, "effect": {"name": "ignore"}}"#, ["at", "count"]),
+            (#"{"at": {"token": null, "topic": "a"}, "effect": {"name": "ignore"}}"#, ["at", "token"]),
+            (#"{"at": {"header": {"name": "a", "value": null}}, "effect": {}}"#, ["at", "header", "value"]),
+            (#"{"at": {"probability": 0.5, "seed": null}, "effect": {"name": "ignore"}}"#, ["at", "seed"]),
+            (#"{"at": null, "effect": {"name": "ignore"}}"#, ["at"]),
+            (#"{"effect": {"name": "ignore"}, "listener": null}"#, ["listener"]),
+            (#"{"effect": {"name": "ignore"}, "occurrenceCountMax": null}"#, ["occurrenceCountMax"]),
+            (#"{"effect": {"name": "ignore"}, "report": {"isLost": null}}"#, ["report", "isLost"]),
+            (#"{"effect": {"name": "reject", "status": null, "reason": "BadTopic"}}"#, ["effect", "status"]),
+        ] as [(String, [String])]
+    ) func `a key without a value is an error, not a default`(_ text: String, path: [String]) throws {
+        let error = try #require(throws: DecodingError.self) {
+            try JSONDecoder().decode(Fault.self, from: Data(text.utf8))
+        }
+        guard case .dataCorrupted(let context) = error else {
+            Issue.record("\(error)")
+            return
+        }
+        #expect(context.codingPath.map(\.stringValue) == path)
+        #expect(context.debugDescription == "the key has no value; specify one, or remove the key")
+    }
+
     @Test func `an unknown effect is answered with the nearest and all effects`() throws {
         let text = #"{"effect": {"name": "closeAftr"}}"#
         let error = try #require(throws: DecodingError.self) {

@@ -303,17 +303,23 @@ private struct AnyKey: CodingKey {
 }
 
 extension Decoder {
-    /// Rejects unknown keys, so that nothing is silently ignored.
+    /// Rejects unknown keys and keys without a value, so that nothing is silently ignored.
+    ///
+    /// Without a value, a condition would count as absent, and the fault would occur for every notification.
     fileprivate func requireKeys(_ allowed: [String]) throws {
-        let keys = try self.container(keyedBy: AnyKey.self).allKeys
-        guard let unknown = keys.first(where: { !allowed.contains($0.stringValue) }) else { return }
-        let answer = unknown.stringValue.answer(asUnknownOf: allowed, "keys")
-        throw DecodingError.dataCorrupted(
-            DecodingError.Context(
-                codingPath: self.codingPath + [unknown],
-                debugDescription: "unknown key \(answer)"
-            )
-        )
+        let container = try self.container(keyedBy: AnyKey.self)
+        for key in container.allKeys {
+            let problem =
+                if !allowed.contains(key.stringValue) {
+                    "unknown key \(key.stringValue.answer(asUnknownOf: allowed, "keys"))"
+                } else if try container.decodeNil(forKey: key) {
+                    "the key has no value; specify one, or remove the key"
+                } else {
+                    String?.none
+                }
+            guard let problem else { continue }
+            throw DecodingError.dataCorruptedError(forKey: key, in: container, debugDescription: problem)
+        }
     }
 }
 
