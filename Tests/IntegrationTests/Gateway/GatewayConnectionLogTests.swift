@@ -73,6 +73,9 @@ import Testing
             )
             #expect(closed.allSatisfy { $0["apns.legacy.connection.duration"]?.hasSuffix(" seconds") == true })
             #expect(closed.allSatisfy { $0["level"] == "info" && $0["apns.legacy.provider"] == "shop" })
+            // Neither tokens nor payloads are in the log, not even those that were refused.
+            let log = gateway.log.lowercased()
+            #expect(!log.contains("b0b0b0b0") && !log.contains("alert") && !log.contains("number 3"))
             let ready = try Self.fields(try await gateway.lines("\"gateway ready\"")[0])
             #expect(ready["apns.legacy.gateway.address"] == "127.0.0.1:\(gateway.port)")
             #expect(try await gateway.feedback().count == 1)
