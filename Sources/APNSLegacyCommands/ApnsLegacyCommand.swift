@@ -59,6 +59,17 @@ public struct ApnsLegacyCommand: ParsableCommand {
         if let index = (0..<Int(CommandLine.argc)).first(where: { !isText($0) }) {
             Self.exit(CommandFailure(.usage, "argument \(index) is not UTF-8; rename the file, or use another value"))
         }
+        // For the same reason: the configuration of a gateway has paths from variables.
+        var variable = unsafe environ
+        while let text = unsafe variable.pointee {
+            let name = unsafe String(cString: text).prefix { $0 != "=" }
+            if name.hasPrefix("APNS_LEGACY_"), unsafe String(validatingCString: text) == nil {
+                Self.exit(
+                    CommandFailure(.usage, "variable \(name) is not UTF-8; rename the file, or use another value")
+                )
+            }
+            unsafe variable += 1
+        }
     }
 
     private static func exit(_ failure: CommandFailure) {

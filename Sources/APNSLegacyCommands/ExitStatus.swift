@@ -236,7 +236,7 @@ extension GatewayFailure: CommandError {
         switch self {
         case .unreadable: .noInput
         case .configuration, .line: .configuration
-        case .databaseInUse: .tryAgain
+        case .inUse: .tryAgain
         }
     }
 
@@ -311,7 +311,7 @@ extension PurgeListError: CommandError {
         case .notAFile, .empty, .notAPurgeList, .newerVersion, .corrupt, .tokenByteCount, .nameByteCount,
             .controlCharacter, .time, .trigger, .futureFailure:
             .dataError
-        case .full, .inputOutput: .ioError
+        case .full, .inputOutput, .replaced: .ioError
         case .busy: .tryAgain
         case .database: .software
         case .server(let error): error.status

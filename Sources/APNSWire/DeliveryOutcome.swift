@@ -83,8 +83,8 @@ extension DeliveryOutcome {
         case connectionLost(ConnectionFailure)
         /// The service reset the request's stream with this HTTP/2 error code.
         case streamReset(code: Int)
-        /// The service began to answer with status 200, and did not end the answer: it most likely accepted the
-        /// notification.
+        /// The service began to answer with status 200, and did not end the answer, or it answered with another
+        /// status of success, 201 to 299: it most likely accepted the notification.
         case acceptanceIncomplete
         /// The service refused the stream, closed the connection before it, or stopped reading the request, too many
         /// times.
@@ -180,7 +180,7 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
         case .cancelled: "the task was cancelled"
         case .connectionLost(let failure): "the connection was lost: \(failure)"
         case .streamReset(let code): "the service ended the stream with code \(code)"
-        case .acceptanceIncomplete: "the service began to answer 200, and did not end the answer"
+        case .acceptanceIncomplete: "the service answered with success, but not with a complete 200"
         case .refusedTooOften: "the service refused it too many times without a reason"
         case .notPermitted(let failure): "not permitted: \(failure)"
         case .unavailable(let failure): "the service cannot be reached: \(failure)"

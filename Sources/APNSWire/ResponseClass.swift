@@ -16,7 +16,7 @@ package enum ResponseClass: Hashable, Sendable {
     case requestFault
     /// The credentials of the sender are at fault.
     case credentialFault
-    /// The service began to answer that it was accepted, and did not end the answer: another attempt would most likely
+    /// The service answered with success, but not with a complete 200: another attempt would most likely
     /// deliver it twice.
     case unconfirmed
     /// Another attempt may get another answer.

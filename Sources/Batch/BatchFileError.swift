@@ -16,7 +16,7 @@ package struct BatchFileError: Error, Hashable, Sendable, CustomStringConvertibl
         case inUse
         /// A file is of the wrong kind.
         case unsuitable
-        /// A file was removed or replaced while it was written, so the same command must not run again.
+        /// A file was removed, replaced or truncated while it was written, so the same command must not run again.
         case lost
     }
 

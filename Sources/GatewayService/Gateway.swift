@@ -101,7 +101,7 @@ package final class Gateway: Sendable {
 
     /// Creates a gateway that does not listen yet.
     ///
-    /// - Throws: ``GatewayFailure/databaseInUse(path:)``, `GatewayStoreError` if the database cannot be used, or
+    /// - Throws: ``GatewayFailure/inUse(path:)``, `GatewayStoreError` if the database cannot be used, or
     ///   `ProviderError` if a client cannot be created.
     package init(
         _ configuration: ResolvedConfiguration,
@@ -237,7 +237,7 @@ package final class Gateway: Sendable {
         } catch {
             // If no lock file can be created, neither can the database, whose error gives the reason.
             guard case .held = error else { return nil }
-            throw GatewayFailure.databaseInUse(path: path)
+            throw GatewayFailure.inUse(path: path)
         }
     }
 

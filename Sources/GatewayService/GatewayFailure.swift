@@ -8,8 +8,8 @@ package enum GatewayFailure: Error, Hashable, Sendable {
     case configuration(String)
     /// A line of the configuration is invalid, for the reason that the text names.
     case line(path: String, Int, String)
-    /// Another gateway uses the database at this path.
-    case databaseInUse(path: String)
+    /// Another gateway uses the database or folder at this path.
+    case inUse(path: String)
 }
 
 extension GatewayFailure: CustomStringConvertible {
@@ -18,8 +18,7 @@ extension GatewayFailure: CustomStringConvertible {
         switch self {
         case .unreadable(let text), .configuration(let text): text
         case .line(let path, let line, let text): "\(path), line \(line): \(text)"
-        case .databaseInUse(let path):
-            "the database \(path) is in use by another gateway; start this one after the other has ended"
+        case .inUse(let path): "\(path) is in use by another gateway; start this one after the other has ended"
         }
     }
 }

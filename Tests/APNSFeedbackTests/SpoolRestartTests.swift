@@ -82,6 +82,21 @@ import TokenStore
         }
     }
 
+    @Test(arguments: [(keepsHeader: false, continues: false), (false, true), (true, false)])
+    func `a segment that another program truncates is an error, not an empty list`(
+        keepsHeader: Bool,
+        continues: Bool
+    ) async throws {
+        let headerByteCount = self.segment.durableByteCount
+        if keepsHeader { try await self.advance() }
+        try self.append(0..<1000)
+        #expect(truncate(self.segment.path, keepsHeader ? off_t(headerByteCount) : 0) == 0)
+        if continues { try self.append(1000..<2000) }
+        await #expect(throws: SpoolError.self) { try await self.advance() }
+        await #expect(throws: SpoolError.self) { try await self.finish() }
+        #expect(self.folder.files.count == 1)
+    }
+
     @Test func `bytes that could not be written are delivered after those of the segment`() async throws {
         try self.append(0..<1001)
         self.bytes[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }

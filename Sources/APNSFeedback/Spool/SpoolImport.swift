@@ -90,12 +90,15 @@ final class SpoolImport: Sendable {
     /// - Returns: `nil` if it has no content.
     private func open(_ byteCount: Int) throws -> SpoolCursor? {
         let readBy = self.readBy ?? Int64(time(nil))
+        if !self.isFromEarlier, try SpoolFile(path: self.path, O_RDONLY).byteCount() < byteCount { throw self.changed }
         if var cursor = self.state.withLockedValue(\.cursor) {
             cursor.extend(to: byteCount, readBy: readBy)
             return cursor
         }
         guard let reader = try SpoolReader.open(path: self.path).reader else {
-            // Its header is on disk before anything is read, so a segment without one has no data.
+            // Its header is on disk before anything is read, so a segment without one has no data, unless another
+            // program has changed it since.
+            guard self.isFromEarlier || byteCount == 0 else { throw self.changed }
             try self.spool.acknowledge(self.path)
             return nil
         }
@@ -106,6 +109,10 @@ final class SpoolImport: Sendable {
             $0.skipped = (cursor.tupleCount, cursor.futureTupleCount)
         }
         return cursor
+    }
+
+    private var changed: SpoolError {
+        .inputOutput(path: self.path, action: "read", detail: "it was truncated or changed by another program")
     }
 
     /// Creates the page at a position; if there are no more tokens, the position contains the reason.

@@ -717,7 +717,7 @@ final class Bridge: Sendable {
         case .invalid(let reason): "\(reason.rejection.status) \(reason.rejection.reason.text)"
         case .unsent(.notPermitted(let failure)): "not permitted: \(failure)"
         case .unsent: "not processed"
-        case .indeterminate(.acceptanceIncomplete): "200 without its end"
+        case .indeterminate(.acceptanceIncomplete): "success, but no complete 200"
         case .indeterminate: "none"
         }
     }

@@ -227,7 +227,12 @@ final class PushConnection: ChannelInboundHandler, WorkerConnection {
             self.worker?.answersBegin()
         }
         if answer.isSuccess { self.hasAccepted = true }
-        if let channel = push.submission.request.channel {
+        let channel = push.submission.request.channel
+        guard !answer.isUndocumentedSuccess || channel.map({ $0.operation != .send }) == true else {
+            self.worker?.answered(push, .indeterminate(.acceptanceIncomplete), answer.fields, on: self)
+            return
+        }
+        if let channel {
             let (outcome, fields) = answer.outcome(channel)
             self.worker?.answered(push, outcome, fields, on: self)
         } else {

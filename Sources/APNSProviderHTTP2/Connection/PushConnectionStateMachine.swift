@@ -280,6 +280,9 @@ struct PushResponse {
     /// Whether the service did what it was asked to do; only 200 is documented for notifications.
     var isSuccess: Bool { (200...299).contains(self.status) }
 
+    /// Whether a notification may have been accepted, although nothing says so: it must not be repeated.
+    var isUndocumentedSuccess: Bool { self.isSuccess && self.status != 200 }
+
     /// Counts a frame of the answer.
     ///
     /// Returns whether the answer is still within its maximum length.

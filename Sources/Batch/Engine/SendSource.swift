@@ -259,7 +259,7 @@ package struct BatchSendState: ~Copyable {
         return point
     }
 
-    /// Whether a file was removed or replaced, so that the same command must not run again.
+    /// Whether a file was removed, replaced or truncated, so that the same command must not run again.
     var isFileLost: Bool { (self.failure as? BatchFileError)?.kind == .lost }
 
     // MARK: Giving

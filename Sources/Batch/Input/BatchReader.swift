@@ -470,6 +470,15 @@ import Glibc
         self.csvSeparator = header.separator
         guard !self.isOfDeadTokens else {
             self.csvColumns = columns
+            // Pruning deletes by what is read, so none of several columns with equal rights may win.
+            let found = unsafe header.names.map { unsafe names.spelledColumn($0) }
+            for (index, name) in found.enumerated() {
+                guard let name, name.column != .payload else { continue }
+                // With the usual name, other spellings are other columns.
+                let isOther = !name.isUsual && found.contains { $0?.column == name.column && $0?.isUsual == true }
+                guard !isOther, found[..<index].contains(where: { $0.map { $0 == name } == true }) else { continue }
+                return self.refuse(.duplicateColumn(name.column))
+            }
             return nil
         }
         for (index, column) in columns.enumerated() {

@@ -28,6 +28,8 @@ struct CheckedPayload: Sendable {
     private let now: UInt32
     private let rules: PayloadRules
     private var seen: UInt32 = 0
+    /// Those of dead tokens in other spellings than the usual one.
+    private var seenSpellings: UInt32 = 0
 
     /// The place of a token of the usual length and spelling; `nil` for any other.
     private(set) var tokenOffset: Int?
@@ -72,6 +74,9 @@ struct CheckedPayload: Sendable {
         var isFirst = true
         while let name = try scanner.nextKey(isFirst: &isFirst) {
             let byteOffset = name.byteOffset - 1
+            if options.columns.kind == .deadTokens, let column = self.repeated(name, scanner, options.columns) {
+                return Problem(kind: .duplicateKey(column), byteOffset: byteOffset)
+            }
             guard let column = self.column(name, scanner, options.columns) else {
                 guard options.ignoresUnknownColumns else {
                     let bytes = unsafe name.hasEscapes ? Self.none : scanner.bytes(of: name)
@@ -93,6 +98,25 @@ struct CheckedPayload: Sendable {
         }
         try scanner.finish()
         return nil
+    }
+
+    /// The column of a key of a dead token if the line already has a key for it with equal rights: none of them may
+    /// win, since pruning deletes by what is read.
+    private mutating func repeated(
+        _ name: JSONString,
+        _ scanner: JSONScanner,
+        _ columns: borrowing ColumnNames
+    ) -> BatchColumn? {
+        let found = unsafe scanner.withValue(of: name) { unsafe columns.spelledColumn($0) }
+        guard let found, found.column != .payload, !found.column.isPayloadPart else { return nil }
+        let bit: UInt32 = 1 << found.column.rawValue
+        if found.isUsual {
+            defer { self.seen |= bit }
+            return self.seen & bit == 0 ? nil : found.column
+        }
+        defer { self.seenSpellings |= bit }
+        // With the usual name, other spellings are other keys.
+        return (self.seen | ~self.seenSpellings) & bit == 0 ? found.column : nil
     }
 
     /// Why a key is refused.

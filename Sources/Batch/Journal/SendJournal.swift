@@ -201,7 +201,7 @@ package final class SendJournal {
     /// Waits until the appended records are on the disk.
     package func synchronize() throws { try self.file.synchronize() }
 
-    /// Checks that the path still leads to the file.
+    /// Checks that the path still leads to the file, and that it has what was written.
     func checkPresence() throws { try self.file.checkPresence() }
 
     /// Records that the tokens of this many rejections are on the purge list or do not belong there.

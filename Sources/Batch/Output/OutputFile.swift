@@ -238,17 +238,20 @@ package final class OutputFile {
         BatchFileError(.inUse, "\(self.name) is in use by another process; wait until it ends")
     }
 
-    /// Checks that the path still leads to this file, which otherwise disappears when it is closed.
+    /// Checks that the path still leads to this file, which otherwise disappears when it is closed, and that it has all
+    /// that was written.
     ///
-    /// - Throws: ``BatchFileError`` if it does not.
+    /// - Throws: ``BatchFileError`` if not.
     func checkPresence() throws {
-        guard self.isTruncatable, FileIdentity(path: self.name) != FileIdentity(descriptor: self.file.rawValue) else {
-            return
-        }
+        var status = stat()
+        guard self.isTruncatable, unsafe fstat(self.file.rawValue, &status) == 0 else { return }
+        let isInPlace = FileIdentity(path: self.name) == FileIdentity(descriptor: self.file.rawValue)
+        guard !isInPlace || status.st_size < self.byteCount else { return }
         throw BatchFileError(
             .lost,
-            "\(self.name) was removed or replaced while it was written; the same command would now send notifications "
-                + "twice: send only the lines that have no outcome in the results"
+            "\(self.name) was \(isInPlace ? "truncated by another program" : "removed or replaced") while it was "
+                + "written; the same command would now send notifications twice: send only the lines that have no "
+                + "outcome in the results"
         )
     }
 

@@ -38,6 +38,8 @@ final class SendFiles: @unchecked Sendable {
         self.rest.results += portion.results
         self.rest.records += portion.records
         self.rest.intent = portion.intent ?? self.rest.intent
+        // What is appended to a truncated file gives it a hole and its length.
+        try self.checkPresence()
         while let block = self.rest.results.first {
             try unsafe self.results?.append(Span(_unsafeBytes: block.writer.bytes))
             block.writer.removeAll()
@@ -57,7 +59,7 @@ final class SendFiles: @unchecked Sendable {
         self.rest.intent = nil
     }
 
-    /// Checks that no file was removed or replaced, since another run would then send notifications again.
+    /// Checks that no file was removed, replaced or truncated, since another run would then send notifications again.
     private func checkPresence() throws {
         try self.journal?.checkPresence()
         try self.results?.checkPresence()
@@ -68,6 +70,7 @@ final class SendFiles: @unchecked Sendable {
     /// - Throws: ``BatchFileError`` if a file cannot be written.
     func finish(provisional: [UInt8], isComplete: Bool) throws {
         guard let journal = self.journal else { return }
+        try self.checkPresence()
         try self.results?.append(provisional.span)
         try self.results?.synchronize()
         if isComplete { try journal.append("complete\n") }

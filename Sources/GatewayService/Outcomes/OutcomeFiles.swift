@@ -62,7 +62,7 @@ struct OutcomeFiles: Sendable {
         if unsafe mkdir(folder, Self.folderMode) != 0, errno != EEXIST { throw Self.failure(folder, .current) }
         do throws(FileLock.Failure) { self.lock = try FileLock(path: "\(folder)/.lock") } catch {
             switch error {
-            case .held: throw .configuration("outcomes.folder: \(folder): another gateway uses it; choose another one")
+            case .held: throw .inUse(path: folder)
             case .system(_, let code): throw Self.failure(folder, Errno(rawValue: code))
             }
         }

@@ -89,7 +89,8 @@ public final class PurgeList: Sendable {
     ///
     /// - Parameter entries: the tokens; iterating must not use this list.
     /// - Returns: how many were new.
-    /// - Throws: ``PurgeListError``; then nothing is recorded.
+    /// - Throws: ``PurgeListError``; then nothing is recorded, except with ``PurgeListError/replaced(path:)``, which is
+    ///   about another file than the one at the path.
     @discardableResult
     public func record(_ entries: some Sequence<PurgeEntry>) throws -> PurgeChange {
         try self.record(entries, batchEntryCount: PurgeLimits.batchEntryCount)

@@ -37,6 +37,8 @@ public enum PurgeListError: Error, Hashable, Sendable {
     case full(path: String)
     /// Another process locked the file for too long.
     case busy(path: String)
+    /// The file or its write-ahead log was removed or replaced while it was open.
+    case replaced(path: String)
     /// The disk failed, or a limit of the process was reached; the text is SQLite's message.
     case inputOutput(path: String, detail: String)
     /// Another error of SQLite.
@@ -87,6 +89,9 @@ extension PurgeListError: CustomStringConvertible {
             "disk full while writing purge list \(path), which was not changed; free space and run again"
         case .busy(let path):
             "purge list \(path) is locked by another process and was not changed; run again later"
+        case .replaced(let path):
+            "purge list \(path), or its write-ahead log, was removed or replaced while it was open; put it back, or "
+                + "run again for a new list"
         case .inputOutput(let path, let detail):
             "cannot read or write purge list \(path) (\(detail)), which was not changed; check the disk, its quota and "
                 + "the limits of this process, and run again"

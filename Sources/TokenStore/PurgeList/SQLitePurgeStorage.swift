@@ -9,6 +9,8 @@ import Glibc
 final class SQLitePurgeStorage: PurgeStorage {
     private let path: String
     private let pool: DatabasePool
+    /// The file and its write-ahead log, as they were opened.
+    private let nodes: [FileIdentity?]
 
     init(_ path: String, isMade: Bool) throws {
         self.path = path
@@ -23,6 +25,17 @@ final class SQLitePurgeStorage: PurgeStorage {
                 usleep(Self.openPauseMicroseconds)
             }
         }
+        self.nodes = Self.nodes(path)
+    }
+
+    private static func nodes(_ path: String) -> [FileIdentity?] {
+        [path, path + "-wal"].map { FileIdentity(path: $0) }
+    }
+
+    /// Checks that the path still leads to this file and its log: what is recorded elsewhere would not be found again.
+    private func checkPresence() throws {
+        guard Self.nodes(self.path) != self.nodes else { return }
+        throw PurgeListError.replaced(path: self.path)
     }
 
     private static let openPauseMicroseconds: UInt32 = 5000
@@ -57,11 +70,17 @@ final class SQLitePurgeStorage: PurgeStorage {
                     PRAGMA temp_store = MEMORY
                     """
             )
+            // From the first read on, no other process removes the log.
+            _ = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema")
         }
         return pool
     }
 
     func close() {
+        // SQLite does not merge the log into a file that was renamed, and the next list with this name removes the log.
+        if FileIdentity(path: self.path) != self.nodes[0] {
+            _ = try? self.pool.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+        }
         // Only a writer can merge the files, so readers are closed first.
         self.pool.releaseMemory()
         // Recorded data is on the disk, and the next opening merges it.
@@ -113,12 +132,16 @@ final class SQLitePurgeStorage: PurgeStorage {
 
     /// Changes the file in one transaction, in the current version.
     private func write<Value>(_ body: (Database) throws -> Value) throws -> Value {
-        try PurgeListError.translated(path: self.path) {
+        try self.checkPresence()
+        let value = try PurgeListError.translated(path: self.path) {
             try self.pool.write { database in
                 if try !PurgeSchema.hasChecksums(database) { try PurgeSchema.upgrade(database, path: self.path) }
                 return try body(database)
             }
         }
+        // Whoever removes feedback from the spool relies on it.
+        try self.checkPresence()
+        return value
     }
 
     private static var configuration: Configuration {

@@ -134,6 +134,23 @@ struct PushClientHostileTests {
         }
     }
 
+    @Test(arguments: [201, 202, 204, 299])
+    func `an answer of success other than 200 is in doubt, and its request is not repeated`(status: Int) async throws {
+        let identity = try PushFixture.server.get().identity
+        let script = Script.saying { Wire.headers($0, [(":status", "\(status)")], isEnd: true) }
+        try await HTTP2FrameService.withRunning(script, tls: .server(identity: identity)) { service in
+            var configuration = try PushFixture.clientConfiguration(port: service.port)
+            configuration.attemptCountMax = 2
+            configuration.resendsUnknown = true
+            let request = try PushFixture.request()
+            let outcome = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
+                await client.send(request)
+            }
+            #expect(outcome == .indeterminate(.acceptanceIncomplete))
+            #expect(service.record.bodies.count == 1)
+        }
+    }
+
     @Test(arguments: [[], ["http/1.1"]])
     func `a service without HTTP2 in ALPN is refused`(_ protocols: [String]) async throws {
         let identity = try PushFixture.server.get().identity

@@ -279,6 +279,26 @@ struct PurgeImportTests {
         }
     }
 
+    @Test(
+        "a column or key that is there twice is refused",
+        arguments: [
+            ("token,token", true), ("Token,TOKEN", true), ("token,failedAt,failed_at", true),
+            (#"{"token":"ab","token":"cd"}"#, false), (#"{"Token":"ab","TOKEN":"cd"}"#, false),
+            (#"{"token":"ab","failed_at":1,"failedAt":2}"#, false),
+            (#"{"token":"ab","environment":"sandbox","environment":"production"}"#, false),
+        ]
+    )
+    func duplicates(_ line: String, isHeader: Bool) throws {
+        let lines = isHeader ? [line, "ab,cd,1"] : [line]
+        try self.withReader(of: lines, self.importing(isHeader ? .csv : .jsonLines)) { reader, _ in
+            switch reader.problem?.kind {
+            case .duplicateColumn: #expect(isHeader)
+            case .duplicateKey: #expect(!isHeader)
+            case let other: Issue.record("\(String(describing: other))")
+            }
+        }
+    }
+
     @Test("a line that is not UTF-8 between two stray quotes affects no other line")
     func strayQuotes() throws {
         var bytes = Array("token,source\n\"ab,s\n\(String.token(1)),s\n".utf8)

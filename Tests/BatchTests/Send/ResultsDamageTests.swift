@@ -187,6 +187,20 @@ import Testing
         #expect(last?.kind == .lost)
     }
 
+    @Test(arguments: ["results", "journal"])
+    func `a file that another program truncates while it is written is an error`(_ name: String) throws {
+        var results = try self.results()
+        while !results.intend(1) { try results.writePortion() }
+        try results.put(1, .accepted)
+        try results.writePortion()
+        while !results.intend(2) { try results.writePortion() }
+        #expect(truncate(self.folder.file(name), 0) == 0)
+        try results.put(2, .accepted)
+        let failure = SendFolder.failure { try results.writePortion() }
+        #expect(failure?.kind == .lost && failure?.description.contains("truncated by another program") == true)
+        #expect(SendFolder.failure { try results.finish(isComplete: true, lastGivenLine: 2) }?.kind == .lost)
+    }
+
     @Test func `results that are removed without a journal are an error, too`() throws {
         var results = try SendResults(
             path: self.folder.file("results"),

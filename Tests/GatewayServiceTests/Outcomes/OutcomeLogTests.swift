@@ -120,7 +120,7 @@ import Testing
     @Test func `a second gateway cannot use the folder`() throws {
         let files = try self.files()
         let failure = #expect(throws: GatewayFailure.self) { _ = try self.files() }
-        #expect("\(failure as Any)".contains("another gateway uses it"))
+        #expect("\(failure as Any)".contains("in use by another gateway"))
         withExtendedLifetime(files) {}
     }
 

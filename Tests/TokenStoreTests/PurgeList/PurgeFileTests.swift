@@ -61,6 +61,30 @@ struct PurgeFileTests {
         PRAGMA user_version = 1;
         """
 
+    @Test(
+        "A list that is renamed, replaced or removed while it is open is an error, and keeps what it has",
+        arguments: ["rename", "replace", "remove"]
+    )
+    func vanished(_ change: String) throws {
+        let moved = self.folder.path + "/moved.db"
+        do {
+            let list = try PurgeList(path: self.path)
+            defer { list.close() }
+            _ = try list.record(self.entries(10))
+            switch change {
+            case "rename": try FileManager.default.moveItem(atPath: self.path, toPath: moved)
+            case "replace":
+                try FileManager.default.moveItem(atPath: self.path, toPath: moved)
+                try FileManager.default.copyItem(atPath: moved, toPath: self.path)
+            default: try FileManager.default.removeItem(atPath: self.path)
+            }
+            let error = #expect(throws: PurgeListError.self) { try list.record(self.entries(20)) }
+            #expect(error == .replaced(path: self.path))
+        }
+        guard change != "remove" else { return }
+        #expect(try self.count(try PurgeList(path: moved)) == 10)
+    }
+
     @Test("A file of a newer version is rejected by name and not changed")
     func newerVersion() throws {
         _ = try PurgeList(path: self.path)
