@@ -6,8 +6,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Goal: a service that answers with success, but not with a complete 200, receives the notification once; after another
-/// status without an end, the notification is retried.
+/// Goal: a service that answers with success, but not with a complete 200, receives the notification once; after
+/// another status without an end, the notification is retried.
 @Suite(.timeLimit(.minutes(2))) struct GatewayIncompleteAnswerTests {
     private typealias Wire = HTTP2Wire
 
