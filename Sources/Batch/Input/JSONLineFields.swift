@@ -74,18 +74,21 @@ struct CheckedPayload: Sendable {
         var isFirst = true
         while let name = try scanner.nextKey(isFirst: &isFirst) {
             let byteOffset = name.byteOffset - 1
-            if options.columns.kind == .deadTokens, let column = self.repeated(name, scanner, options.columns) {
-                return Problem(kind: .duplicateKey(column), byteOffset: byteOffset)
-            }
             guard let column = self.column(name, scanner, options.columns) else {
                 guard options.ignoresUnknownColumns else {
                     let bytes = unsafe name.hasEscapes ? Self.none : scanner.bytes(of: name)
                     return unsafe Problem(kind: self.problem(bytes, options.columns), byteOffset: byteOffset)
                 }
+                if let column = self.repeated(name, scanner, options.columns) {
+                    return Problem(kind: .duplicateKey(column), byteOffset: byteOffset)
+                }
                 try scanner.skipValue(enclosedBy: 1)
                 continue
             }
             if options.columns.kind == .deadTokens {
+                if let column = self.repeated(name, scanner, options.columns) {
+                    return Problem(kind: .duplicateKey(column), byteOffset: byteOffset)
+                }
                 if let problem = try self.scanText(column, &scanner) { return problem }
                 continue
             }
@@ -107,6 +110,7 @@ struct CheckedPayload: Sendable {
         _ scanner: JSONScanner,
         _ columns: borrowing ColumnNames
     ) -> BatchColumn? {
+        guard columns.kind == .deadTokens else { return nil }
         let found = unsafe scanner.withValue(of: name) { unsafe columns.spelledColumn($0) }
         guard let found, found.column != .payload, !found.column.isPayloadPart else { return nil }
         let bit: UInt32 = 1 << found.column.rawValue
