@@ -242,9 +242,11 @@ package struct BatchSendState: ~Copyable {
         var position = block.start
         position.headLineCount = block.end.headLineCount
         position.nextLine = unsafe block.withEntry(at: self.blockIndex) { entry, _, _ in entry.line }
-        let part = Double(self.blockIndex) / Double(block.count)
+        // Not those of the entries, since lines that an earlier run settled have none.
+        let (first, end) = (Double(block.start.nextLine), Double(block.end.nextLine))
+        let part = (Double(position.nextLine) - first) / max(1, end - first)
         let byteCount = block.end.byteCount > block.start.byteCount ? block.end.byteCount - block.start.byteCount : 0
-        position.byteCount += UInt64(Double(byteCount) * part)
+        position.byteCount += UInt64(Double(byteCount) * min(1, max(0, part)))
         return position
     }
 

@@ -161,4 +161,28 @@ import Testing
         tail.add(20..<21, isUnsent: false)
         #expect(tail.firstLine == nil && tail.countBefore == 18)
     }
+
+    @Test func `lines of a file that are passed over count for the part that is read`() throws {
+        let (blankCount, count) = (1000, 1000)
+        let blank = String(repeating: " ", count: 64) + "\n"
+        let tokens = (1...count).map { Self.token($0) + "\n" }.joined()
+        try self.folder.write("batch", String(repeating: blank, count: blankCount) + tokens)
+        let source = try self.source(.tokens)
+        let woken = DispatchSemaphore(value: 0)
+        source.start { woken.signal() }
+        var given: [GivenLine] = []
+        while given.count < 100 {
+            let (some, supply) = GivenLine.take(100 - given.count, from: source)
+            given += some
+            if supply == .waiting { woken.wait() }
+        }
+        let progress = source.progress
+        #expect(progress.lineCount == UInt64(blankCount + given.count))
+        let fraction = try #require(progress.fraction)
+        let part = Double(progress.lineCount) / Double(blankCount + count)
+        #expect(abs(fraction - part) < 0.01, "\(fraction) of the bytes, \(part) of the lines")
+        for line in given { line.settle(.accepted) }
+        source.end()
+        #expect(source.finish() == nil)
+    }
 }
