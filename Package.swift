@@ -113,7 +113,7 @@ let package = Package(
             dependencies: [.product(name: "SystemPackage", package: "swift-system")],
             swiftSettings: strict
         ),
-        .testTarget(name: "FileSupportTests", dependencies: ["FileSupport"], swiftSettings: settings),
+        .testTarget(name: "FileSupportTests", dependencies: ["FileSupport", "TestSupport"], swiftSettings: settings),
         .target(
             name: "OpenSSLTLS",
             dependencies: [

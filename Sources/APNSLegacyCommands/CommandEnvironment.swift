@@ -57,6 +57,8 @@ package struct CommandEnvironment: Sendable {
         ProcessSignals.begin()
         // If the reader of the results goes away, that is an error to report, not a reason to die silently.
         signal(SIGPIPE, SIG_IGN)
+        // A limit of file sizes is an error of the write, too.
+        signal(SIGXFSZ, SIG_IGN)
         var environment = CommandEnvironment(console: Console())
         environment.receiveSignals = { ProcessSignals.receive($0, $1) }
         environment.resetSignals = { ProcessSignals.end() }

@@ -40,6 +40,8 @@ struct MetricsFileOptions: ParsableArguments, Sendable {
 ///
 /// The file is replaced atomically, and every user may read it.
 struct MetricsFile: Sendable {
+    /// How each of these files begins.
+    private static let start = "# HELP apns_legacy_"
     private static let lastSuccess = "apns_legacy_job_last_success_timestamp_seconds"
 
     private let path: String
@@ -59,6 +61,18 @@ struct MetricsFile: Sendable {
         self.labels = [("command", command), ("name", String(name.dropLast(".prom".count)))]
         let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
         guard unsafe access(folder, W_OK | X_OK) == 0 else { throw self.failure(Errno(rawValue: errno)) }
+        guard self.isReplaceable else {
+            throw CommandFailure(
+                .cannotCreate,
+                "--metrics-file: \(path.printable()) exists and has no metrics; choose another name, or remove it"
+            )
+        }
+    }
+
+    /// Whether there is no file, or one with metrics: the option may name a file of the same command by mistake.
+    private var isReplaceable: Bool {
+        guard FileIdentity(path: self.path) != nil else { return true }
+        return (try? FileBytes.read(self.path)).map { $0.isEmpty || $0.starts(with: Self.start.utf8) } ?? false
     }
 
     /// Runs a command, and writes the file regardless of its result.

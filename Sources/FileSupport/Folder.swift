@@ -29,6 +29,20 @@ package enum Folder {
         return path.utf8.first == UInt8(ascii: "/") ? "/" + folder : folder.isEmpty ? "." : folder
     }
 
+    /// The path without symbolic links, repeated slashes, `.` and `..`, which all paths to a folder have in common.
+    ///
+    /// What comes last in it need not exist.
+    package static func resolved(_ path: String) -> String {
+        if let found = unsafe realpath(path, nil) {
+            defer { unsafe free(found) }
+            return unsafe String(cString: found)
+        }
+        let folder = Self.of(path)
+        guard folder != path, let name = path.utf8.split(separator: UInt8(ascii: "/")).last else { return path }
+        let parent = Self.resolved(folder)
+        return (parent == "/" ? "" : parent) + "/" + String(Substring(name))
+    }
+
     /// Waits until created, renamed and removed names in a folder are on the disk.
     package static func synchronize(_ path: String) throws(Errno) {
         let folder = try FileDescriptor.opened(path, O_RDONLY | O_DIRECTORY)

@@ -130,6 +130,24 @@ import Testing
             key: "providers[0].spool"
         ),
         Fault(
+            testDescription: "a URL as the host of the service",
+            change: ("passphraseFile: secret", "host: https://localhost"),
+            line: 11,
+            key: "providers[0].upstream.host"
+        ),
+        Fault(
+            testDescription: "a host with a port",
+            change: ("passphraseFile: secret", "host: \"localhost:443\""),
+            line: 11,
+            key: "providers[0].upstream.host"
+        ),
+        Fault(
+            testDescription: "a push type in upper case",
+            change: ("    environment:", "    overrides: {pushType: Alert}\n    environment:"),
+            line: 8,
+            key: "providers[0].overrides.pushType"
+        ),
+        Fault(
             testDescription: "wrong word",
             change: ("production", "prod"),
             line: 8,
@@ -233,6 +251,12 @@ import Testing
             _ = try GatewayFile(yaml: top + "providers:\n" + one + two)
         }
         #expect(twice?.sentence == "duplicate spool: folder; each provider needs a folder of its own")
+        let respelled = #expect(throws: YAMLNode.Problem.self) {
+            _ = try GatewayFile(
+                yaml: top + "providers:\n" + one + two.replacing("spool: folder", with: "spool: ./folder/")
+            )
+        }
+        #expect(respelled?.sentence.hasPrefix("duplicate spool: ") == true)
         #if PostgreSQL
         let shared = #expect(throws: YAMLNode.Problem.self) {
             _ = try GatewayFile(yaml: top + "store: postgresql:///push\nproviders:\n" + one)
@@ -289,6 +313,22 @@ import Testing
                 #expect(error.line == yaml.split(separator: "\n").count, "\(error)")
             }
         }
+    }
+
+    @Test(arguments: ["5", "", "[1]"]) func `a section without keys is the error, not the variable for one of them`(
+        _ value: String
+    ) throws {
+        let yaml = Self.shortest + "\nlisten: \(value)\n"
+        do throws(YAMLNode.Problem) {
+            _ = try GatewayFile(yaml: yaml, environment: ["APNS_LEGACY_LISTEN_PORT": "1"])
+            Issue.record("accepted")
+        } catch {
+            #expect(error.key == "listen" && error.line != nil, "\(error)")
+        }
+    }
+
+    @Test func `a byte order mark is passed over`() throws {
+        #expect(try GatewayFile(yaml: "\u{FEFF}" + Self.shortest).providers.count == 1)
     }
 
     @Test func `a variable for the admin port is rejected if admin is off`() throws {

@@ -76,4 +76,22 @@ import Testing
         let documented = try DocumentedMetrics()
         #expect(all == documented.jobs.filter { documented.queue[$0.key] == nil })
     }
+
+    @Test func `a file that has no metrics is not replaced`() async throws {
+        let apply = try ApplyScene()
+        try apply.record(0..<5)
+        try apply.makeTable(0..<10)
+        let path = apply.path("other.prom")
+        // Also one that is too long to be read.
+        for text in ["-----BEGIN PRIVATE KEY-----\n", String(repeating: "x", count: 20_000_000)] {
+            try text.write(toFile: path, atomically: true, encoding: .utf8)
+            let run = try await apply.apply(["--metrics-file", path])
+            #expect(run.code == 73 && run.error.contains("exists and has no metrics"), "\(run.error)")
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == text)
+        }
+        #expect(try apply.left() == Array(0...9))
+        try "".write(toFile: path, atomically: true, encoding: .utf8)
+        let run = try await apply.apply(["--metrics-file", path])
+        #expect(run.code == 0, "\(run.error)")
+    }
 }

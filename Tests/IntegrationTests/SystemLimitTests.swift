@@ -124,6 +124,19 @@ import Testing
         #expect(lines.count == 1 && lines[0].contains("ulimit -v"), "\(lines)")
     }
 
+    @Test func `a limit of file sizes is an error, and not a signal`() async throws {
+        let folder = try Self.folder()
+        let words = ["-c", "ulimit -f 1; exec \"$0\" \"$@\"", try Child.program] + Command.purge.arguments(folder)
+        let child = try Child(
+            words,
+            Child.Streams(output: folder.path("output"), error: folder.path("error")),
+            program: "/bin/bash",
+            deadline: 30
+        )
+        let ending = try await child.end()
+        #expect(ending.code == 74 && folder.read("error").contains(folder.path("purge")), "\(ending)")
+    }
+
     @Test(arguments: Command.allCases) func `a limit of 64 open files is enough`(_ command: Command) async throws {
         let folder = try Self.folder()
         switch command {

@@ -29,7 +29,7 @@ struct PurgeCommand: ParsableCommand {
                     .noInput: "the list does not exist, or the input cannot be read",
                     .tryAgain: "another process uses the list (run the command again)",
                 ],
-                .cannotCreate, .ioError, .limitExceeded
+                .cannotCreate, .ioError, .notPermitted, .limitExceeded
             ))
             """,
         subcommands: [

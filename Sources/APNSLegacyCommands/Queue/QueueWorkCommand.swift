@@ -22,8 +22,8 @@ struct QueueWorkCommand: QueueSubcommand {
             Examples:
               apns-legacy queue work --database postgresql://app@db.example.com/app \\
                   --transport http2 --environment production --certificate push.pem
-              apns-legacy queue work --database postgresql://app@db.example.com/app --until-done \\
-                  --host gateway.example.com --certificate push.pem --topic com.example.app
+              apns-legacy queue work --database postgresql://app@db.example.com/app \\
+                  --until-done --host gateway.example.com --certificate push.pem --topic com.example.app
 
             The worker sends the batches of one topic and environment until a signal comes, or until they are done. It \
             finishes the chunks that it holds at the first signal. Results are those of send. A notification without \

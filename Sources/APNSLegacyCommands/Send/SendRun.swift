@@ -155,14 +155,16 @@ struct SendRun {
         let (endpoint, batch) = (self.command.endpoint, self.command.batch)
         let read = [
             batch.input, batch.tokens, batch.payload, endpoint.certificate, endpoint.key, endpoint.passphraseFile,
-            self.command.client.trust, self.command.purge.purgeList, self.command.http2.p8Key,
+            self.command.client.trust, self.command.http2.p8Key,
         ]
+        // SQLite writes two files next to the list.
+        let lists = self.command.purge.purgeList.map { list in ["", "-wal", "-shm"].map { list + $0 } } ?? []
         let written = [
             ("--results", self.command.report.results), ("--journal", self.command.delivery.journal),
             ("--metrics-file", self.command.metrics.metricsFile),
         ]
         let outputs = written.compactMap { option, path in path.map { (option: option, path: $0) } }
-        try input.check(outputs: outputs.filter { $0.path != "-" }, read: read.compactMap { $0 })
+        try input.check(outputs: outputs.filter { $0.path != "-" }, read: read.compactMap { $0 } + lists)
     }
 
     // MARK: What to send

@@ -201,9 +201,7 @@ extension PurgeHook {
     /// - Throws: ``BatchFileError`` if another run holds the lock, or the file cannot be created.
     package static func lock(list path: String) throws -> FileLock {
         // Different paths can lead to the same list.
-        let resolved = unsafe realpath(path, nil)
-        defer { unsafe free(resolved) }
-        let lockPath = unsafe (resolved.map { unsafe String(cString: $0) } ?? path) + ".exec.lock"
+        let lockPath = Folder.resolved(path) + ".exec.lock"
         do throws(FileLock.Failure) {
             return try FileLock(path: lockPath)
         } catch {

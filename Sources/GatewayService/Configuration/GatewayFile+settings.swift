@@ -4,6 +4,7 @@ import APNSGateway
 import APNSProviderHTTP2
 import APNSSession
 import APNSWire
+import FileSupport
 import Logging
 import OpenSSLTLS
 import ServiceSupport
@@ -53,7 +54,8 @@ extension GatewayFile {
                 throw providers.problem("duplicate provider name: \(provider.name)")
             }
             guard let spool = provider.spool else { continue }
-            guard self.providers.count(where: { $0.spool == spool }) == 1 else {
+            let folder = Folder.resolved(spool)
+            guard self.providers.count(where: { $0.spool.map(Folder.resolved) == folder }) == 1 else {
                 throw providers.problem("duplicate spool: \(spool); each provider needs a folder of its own")
             }
             guard self.store == nil else {
@@ -250,7 +252,7 @@ extension GatewayFile.Service {
         Setting("keyID", \.keyID, .text, example: "ABCDEFGHIJ").help("the identifier of that key"),
         Setting("teamID", \.teamID, .text, example: "KLMNOPQRST")
             .help("the identifier of your team at Apple"),
-        Setting("host", \.host, .text, example: "localhost").help(
+        Setting("host", \.host, .hostName, example: "localhost").help(
             "the host name of the service; default: `api.push.apple.com` or `api.sandbox.push.apple.com`, by "
                 + "`environment`"
         ),
@@ -443,10 +445,37 @@ extension SettingKind<String> {
     }
 }
 
+extension SettingKind<String> {
+    /// The name or address of a host, without a port.
+    fileprivate static var hostName: Self {
+        var kind = Self.text
+        kind.read = { node, _ throws(YAMLNode.Problem) in
+            let text = try node.text
+            let isFit = text.allSatisfy { $0.isLetter || $0.isNumber || "-._:%".contains($0) }
+            // One colon is before a port; an address of IPv6 has more.
+            guard isFit, !text.isEmpty, text.count(where: { $0 == ":" }) != 1 else {
+                throw node.problem("expected a host name or an IP address; the port has a key of its own")
+            }
+            return text
+        }
+        return kind
+    }
+}
+
+extension PushType {
+    fileprivate init(_ node: YAMLNode) throws(YAMLNode.Problem) {
+        let text = try node.text
+        guard !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }) else {
+            throw node.problem("expected a push type in lower case, such as alert")
+        }
+        self.init(rawValue: text)
+    }
+}
+
 extension SettingKind<PushType> {
     fileprivate static var pushType: Self {
         Self(name: "text") { node, _ throws(YAMLNode.Problem) in
-            PushType(rawValue: try node.text)
+            try PushType(node)
         } write: { type, _ in
             YAMLNode(text: type.rawValue)
         }
@@ -456,8 +485,8 @@ extension SettingKind<PushType> {
 extension SettingKind<RequestRules.PushTypeRule> {
     fileprivate static var pushTypeRule: Self {
         Self(name: "text") { node, _ throws(YAMLNode.Problem) in
-            let text = try node.text
-            return text == "none" ? .omitted : .fixed(PushType(rawValue: text))
+            let type = try PushType(node)
+            return type.rawValue == "none" ? .omitted : .fixed(type)
         } write: { rule, _ in
             switch rule {
             case .inferred: nil

@@ -198,7 +198,8 @@ extension GatewayFile {
             }
             let path = key.split(separator: ".").map(String.init)
             let old = path.reduce(root as YAMLNode?) { node, name in node?[name] }
-            guard root.replace(path, with: value) else {
+            let isReplaced = root.replace(path, with: value)
+            guard isReplaced || root[path[0]]?.isOff != true else {
                 let sentence =
                     "no effect, because \(key.prefix { $0 != "." }) is off in the file; remove one of the two"
                 throw YAMLNode.Problem(line: nil, key: name, sentence: sentence)

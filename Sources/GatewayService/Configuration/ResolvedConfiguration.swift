@@ -89,12 +89,16 @@ package struct ResolvedConfiguration: Sendable {
         }
         do {
             let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
-            let file = try GatewayFile(
+            var file = try GatewayFile(
                 yaml: yaml,
                 folder: folder,
                 environment: environment,
                 isReload: running != nil
             )
+            // A spool must stay the same if another path leads to it.
+            for index in file.providers.indices {
+                file.providers[index].spool = file.providers[index].spool.map(Folder.resolved)
+            }
             try self.init(file, replacing: running, now: now)
         } catch let problem as YAMLNode.Problem {
             guard let line = problem.line else { throw GatewayFailure.configuration(problem.text(path: path)) }

@@ -64,7 +64,9 @@ package struct YAMLNode {
         if !isTrusted { try Self.refuseAmplification(yaml) }
         do {
             // Scalars are interpreted when they are read.
-            guard let node = try Yams.compose(yaml: yaml, .basic) else { return nil }
+            // Some editors write a byte order mark, which the parser takes for content.
+            let text = yaml.unicodeScalars.first == "\u{FEFF}" ? String(yaml.unicodeScalars.dropFirst()) : yaml
+            guard let node = try Yams.compose(yaml: text, .basic) else { return nil }
             self.init(node, key: "", folder: folder)
         } catch { throw Problem(parsing: error) }
     }

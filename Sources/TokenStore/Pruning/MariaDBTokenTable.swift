@@ -77,6 +77,9 @@ final class MariaDBTokenTable: ServerTokenTable {
         return changedCount
     }
 
+    /// Its triggers cannot ignore a statement, and it has no rules or policies for rows.
+    func ignoredCount(_ rows: ArraySlice<[MariaDBValue]>, changedCount: Int) throws(MariaDBError) -> Int { 0 }
+
     private func prepared(
         _ statement: ReferenceWritableKeyPath<MariaDBTokenTable, MariaDBStatement?>,
         _ sql: @autoclosure () -> String

@@ -178,8 +178,27 @@ struct PostgreSQLColumns {
         return time.map { "\(column.quoted) = \($0)" } ?? "\(column.quoted)::text IS NOT DISTINCT FROM d.registration"
     }
 
+    /// Whether rows are deactivated instead of deleted.
+    var deactivates: Bool { self.found.active != nil }
+
     /// The statement that prunes the rows whose keys, tokens and registrations are in the parameters, each an array.
     var changeSQL: String {
+        let (rows, condition) = self.compared
+        guard let active = self.found.active else {
+            return "DELETE FROM \(self.table) AS t USING \(rows) WHERE \(condition)"
+        }
+        let zero = active.type == "boolean" ? "false" : active.kind == .text ? "'0'" : "0"
+        return "UPDATE \(self.table) AS t SET \(SQLName.quoted(active.name)) = \(zero) FROM \(rows) WHERE \(condition)"
+    }
+
+    /// The query for the number of these rows.
+    var unchangedSQL: String {
+        let (rows, condition) = self.compared
+        return "SELECT count(*) FROM \(self.table) AS t, \(rows) WHERE \(condition)"
+    }
+
+    /// The rows in the parameters, and the condition that rows of the table are as they were read.
+    private var compared: (rows: String, condition: String) {
         var types = self.found.keys.map(\.type) + [self.hasBinaryTokens ? "bytea" : "text"]
         var names = self.found.keys.indices.map { "k\($0)" } + ["token"]
         var conditions = zip(self.found.keys, names).map { "\($0.quoted) = d.\($1)" }
@@ -190,13 +209,7 @@ struct PostgreSQLColumns {
             conditions.append(Self.isSame(registration))
         }
         let arrays = types.enumerated().map { "$\($0 + 1)::\($1)[]" }.joined(separator: ", ")
-        let rows = "unnest(\(arrays)) AS d(\(names.joined(separator: ", ")))"
-        let condition = conditions.joined(separator: " AND ")
-        guard let active = self.found.active else {
-            return "DELETE FROM \(self.table) AS t USING \(rows) WHERE \(condition)"
-        }
-        let zero = active.type == "boolean" ? "false" : active.kind == .text ? "'0'" : "0"
-        return "UPDATE \(self.table) AS t SET \(SQLName.quoted(active.name)) = \(zero) FROM \(rows) WHERE \(condition)"
+        return ("unnest(\(arrays)) AS d(\(names.joined(separator: ", ")))", conditions.joined(separator: " AND "))
     }
 }
 #endif

@@ -52,10 +52,17 @@ struct PostgreSQLTokenTable: ServerTokenTable {
     }
 
     func change(_ rows: ArraySlice<[String?]>) throws(PostgreSQLError) -> Int {
-        let arrays = (0..<self.layout.comparedCount).map { column in
-            PostgreSQLArray.text(of: rows.lazy.map { $0[column] })
-        }
-        return try self.connection.query(self.columns.changeSQL, arrays).changedCount
+        try self.connection.query(self.columns.changeSQL, self.arrays(rows)).changedCount
+    }
+
+    /// A trigger, a rule or a policy for rows ignored the statement for them; deactivated rows are still found.
+    func ignoredCount(_ rows: ArraySlice<[String?]>, changedCount: Int) throws(PostgreSQLError) -> Int {
+        let count = try self.connection.query(self.columns.unchangedSQL, self.arrays(rows)).integer(0, 0)
+        return Int(count) - (self.columns.deactivates ? changedCount : 0)
+    }
+
+    private func arrays(_ rows: ArraySlice<[String?]>) -> [String?] {
+        (0..<self.layout.comparedCount).map { column in PostgreSQLArray.text(of: rows.lazy.map { $0[column] }) }
     }
 
     func commit() throws(PostgreSQLError) { try self.connection.execute("COMMIT") }

@@ -56,6 +56,9 @@ protocol ServerTokenTable {
     /// Changes the rows whose values are these, and returns how many they were.
     func change(_ rows: ArraySlice<[Value]>) throws(Failure) -> Int
 
+    /// Returns how many rows the database left unchanged without an error, of those whose values are these.
+    func ignoredCount(_ rows: ArraySlice<[Value]>, changedCount: Int) throws(Failure) -> Int
+
     func commit() throws(Failure)
 
     func rollback() throws(Failure)
@@ -138,9 +141,10 @@ struct ServerTableConnection<Table: ServerTokenTable>: TokenTableConnection {
             let end = min(self.collected.count, first + self.batchRowCount)
             let rowCount = end - first
             do throws(Table.Failure) {
-                let changedCount = try self.change(first..<end, &report)
+                let (changedCount, ignoredCount) = try self.change(first..<end, &report)
                 report.prunedCount += changedCount
-                report.changedCount += rowCount - changedCount
+                report.refusedCount += ignoredCount
+                report.changedCount += rowCount - changedCount - ignoredCount
             } catch {
                 if error.isTransient {
                     guard ContinuousClock.now < deadline else { throw error }
@@ -167,11 +171,11 @@ struct ServerTableConnection<Table: ServerTokenTable>: TokenTableConnection {
 
     /// Runs one transaction.
     ///
-    /// Returns the number of rows that were changed.
+    /// Returns the number of rows that were changed, and of those that the database left unchanged without an error.
     private mutating func change(
         _ range: Range<Int>,
         _ report: inout TokenTableReport
-    ) throws(Table.Failure) -> Int {
+    ) throws(Table.Failure) -> (changedCount: Int, ignoredCount: Int) {
         if let freeSince = self.freeSince {
             let rest = freeSince + ServerTableLimits.pauseDuration - .now
             if rest > .zero { usleep(UInt32(rest / .microseconds(1))) }
@@ -180,7 +184,13 @@ struct ServerTableConnection<Table: ServerTokenTable>: TokenTableConnection {
         let start = ContinuousClock.now
         defer { self.freeSince = .now }
         do throws(Table.Failure) {
-            let changedCount = try self.table.change(self.collected[range])
+            let rows = self.collected[range]
+            let changedCount = try self.table.change(rows)
+            var ignoredCount = 0
+            if changedCount < rows.count {
+                let count = try self.table.ignoredCount(rows, changedCount: changedCount)
+                ignoredCount = min(max(0, count), rows.count - changedCount)
+            }
             do throws(Table.Failure) { try self.table.commit() } catch {
                 if error.isFinal { report.uncertainCount = changedCount }
                 throw error
@@ -188,7 +198,7 @@ struct ServerTableConnection<Table: ServerTokenTable>: TokenTableConnection {
             let duration = ContinuousClock.now - start
             report.longestLock = max(report.longestLock, duration)
             self.adapt(duration, rowCount: range.count)
-            return changedCount
+            return (changedCount, ignoredCount)
         } catch {
             report.longestLock = max(report.longestLock, ContinuousClock.now - start)
             if !error.isFinal { try self.table.rollback() }

@@ -111,9 +111,15 @@ struct TokenTable {
     ///
     /// The arguments are the key, the token and the registration.
     var pruneSQL: String {
+        guard let active = self.active else { return "DELETE FROM \(self.name) WHERE \(self.condition)" }
+        return "UPDATE \(self.name) SET \(active) = 0 WHERE \(self.condition)"
+    }
+
+    /// Returns the query that finds the same row, with the same arguments.
+    var unchangedSQL: String { "SELECT 1 FROM \(self.name) WHERE \(self.condition)" }
+
+    private var condition: String {
         let same = (self.keys + [self.token, self.registration].compactMap { $0 }).map { "\($0) IS ?" }
-        let condition = same.joined(separator: " AND ")
-        guard let active = self.active else { return "DELETE FROM \(self.name) WHERE \(condition)" }
-        return "UPDATE \(self.name) SET \(active) = 0 WHERE \(condition)"
+        return same.joined(separator: " AND ")
     }
 }

@@ -8,6 +8,7 @@ import Glibc
 struct TokenTablePruner {
     private let database: Database
     private let statement: PurgeStatement
+    private let unchangedStatement: PurgeStatement
     private let hasRowNumbers: Bool
     /// The values of rows: key, token, registration.
     private let valueCount: Int
@@ -19,6 +20,7 @@ struct TokenTablePruner {
     init(_ database: Database, _ table: TokenTable, lockTimeout: Duration, batchRowCountMax: Int) throws {
         self.database = database
         self.statement = try PurgeStatement(database, sql: table.pruneSQL)
+        self.unchangedStatement = try PurgeStatement(database, sql: table.unchangedSQL)
         self.hasRowNumbers = table.hasRowNumbers
         self.valueCount = table.layout.comparedCount
         self.lockTimeout = lockTimeout
@@ -94,12 +96,24 @@ struct TokenTablePruner {
     private func prune(_ index: Int) throws -> RowResult {
         self.rows.bind(index * self.valueCount..<(index + 1) * self.valueCount, to: self.statement)
         do {
-            return try self.statement.run() > 0 ? .pruned : .changed
+            guard try self.statement.run() == 0 else { return .pruned }
+            return try self.isUnchanged(index) ? .refused : .changed
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             // Only the statement was rolled back, unless a trigger ended the transaction.
             guard self.database.isInsideTransaction else { throw error }
             return .refused
         }
+    }
+
+    /// Whether a row that the statement did not change is still as it was read: then a trigger ignored the statement.
+    private func isUnchanged(_ index: Int) throws -> Bool {
+        self.rows.bind(index * self.valueCount..<(index + 1) * self.valueCount, to: self.unchangedStatement)
+        var isFound = false
+        try self.unchangedStatement.forEachRow { _ in
+            isFound = true
+            return false
+        }
+        return isFound
     }
 
     private func number(_ index: Int) -> Int64 { self.hasRowNumbers ? self.rows.number(index * self.valueCount) : 0 }

@@ -67,7 +67,7 @@ public struct TokenTableReport: Hashable, Sendable {
     public var uncertainCount = 0
     /// Rows that were due in the first pass and had changed in the second; kept or already removed.
     public var changedCount = 0
-    /// Rows that a constraint or trigger of the database protected; kept.
+    /// Rows that a constraint, trigger, rule or policy of the database protected; kept.
     public var refusedCount = 0
     /// The first of these, by row number.
     public var refusedRows: [Int64] = []

@@ -167,6 +167,36 @@ import TokenStore
         }
     }
 
+    @Test(arguments: [
+        "CREATE RULE keep AS ON DELETE TO devices WHERE OLD.id IN (7, 150) DO INSTEAD NOTHING;",
+        """
+        CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF OLD.id IN (7, 150) THEN RETURN NULL; END IF; IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW;
+        END $$;
+        CREATE TRIGGER keep BEFORE UPDATE OR DELETE ON devices FOR EACH ROW EXECUTE FUNCTION keep();
+        """,
+    ])
+    func `rows that a rule or a trigger keeps without an error are refused`(_ sql: String) async throws {
+        try self.scene.record(1...200)
+        try await self.withServer { server in
+            let rows = (1...200).map { "(\($0), '\(ApplyScene.token($0))', \(ApplyScene.failedAt - 100), true)" }
+            try await server.run(
+                """
+                CREATE TABLE devices (id int PRIMARY KEY, token text, updated_at bigint, active boolean);
+                INSERT INTO devices VALUES \(rows.joined(separator: ",")); \(sql)
+                """
+            )
+            let options = ["--max-fraction", "1", "--summary", "json", "--batch", "50"]
+            let ways = [["--action", "deactivate", "--active-column", "active"], []]
+            for way in sql.contains("TRIGGER") ? ways : [[]] {
+                let run = try await server.apply(self.scene, options + way)
+                #expect(try run.code == 1 && run.count("refused") == 2, "\(run)")
+                #expect(try run.count("pruned") == 198 && run.count("changedMeanwhile") == 0, "\(run)")
+            }
+            #expect(try await server.left() == [7, 150])
+        }
+    }
+
     @Test func `rows that a constraint or a transaction of the application holds are kept, and no others`() async throws
     {
         try self.scene.record(1...200)

@@ -311,4 +311,20 @@ import Testing
         #expect(quiet.error.contains("1 row"), "\(quiet)")
         #expect(try await self.scene.apply(["--quiet", "--dry-run"]).code == 0)
     }
+
+    @Test(arguments: ["DELETE", "UPDATE"])
+    func `rows for which a trigger ignores the statement are refused`(_ kind: String) async throws {
+        try self.scene.record(0..<3)
+        try self.scene.makeTable(0..<10)
+        try self.scene.withDatabase {
+            try $0.execute(
+                sql: "CREATE TRIGGER keep BEFORE \(kind) ON devices WHEN OLD.id = 2 BEGIN SELECT RAISE(IGNORE); END"
+            )
+        }
+        let options = kind == "UPDATE" ? ["--action", "deactivate", "--active-column", "active"] : []
+        let run = try await self.scene.apply(options)
+        #expect(try run.code == 1 && run.count("pruned") == 2 && run.count("refused") == 1, "\(run)")
+        #expect(try run.count("changedMeanwhile") == 0)
+        #expect(try run.report["refusedRows"] as? [Int] == [2])
+    }
 }

@@ -151,6 +151,20 @@ import TokenStore
         }
     }
 
+    @Test func `a spool stays the same if a reload names it by another path`() async throws {
+        try await Self.withGateway(NIOLockedValueBox(.accepted)) { gateway, _, port in
+            try await Self.store(try Self.frames(1...3), gateway)
+            try gateway.folder.configure(
+                upstreamPort: port,
+                provider: Self.settings.map { $0.replacing("database/spool", with: "./database//spool/") }
+            )
+            gateway.child.send(SIGHUP)
+            try await gateway.lines("configuration reloaded")
+            try await Self.store(try Self.frames(4...6), gateway)
+            try await eventually("an empty spool") { try Self.spooledCount(gateway.folder) == 0 }
+        }
+    }
+
     @Test func `a spool that is removed from the configuration is not forgotten`() async throws {
         let reply = NIOLockedValueBox<PushReply?>(Self.unavailable)
         try await Self.withGateway(reply) { gateway, _, port in
