@@ -54,7 +54,7 @@ extension ResolvedConfiguration {
         // A database that cannot be read has a finding of its own.
         let known = (try? StoredSpool.read(fromDatabase: self.file.feedback)) ?? []
         return known.compactMap { spool in
-            guard !folders.contains(spool.folder), !refused.contains(spool.provider),
+            guard !folders.contains(Folder.resolved(spool.folder)), !refused.contains(spool.provider),
                 let count = try? SQLiteNotificationSpool.count(folder: spool.folder), count > 0
             else { return nil }
             return ConfigurationFinding(
