@@ -59,10 +59,12 @@ import Testing
     @Test func `a symbolic link that another user put next to the file is not followed`() async throws {
         let folder = try TemporaryFolder()
         let victim = try folder.write("victim", Array("precious".utf8))
-        let path = folder.path + "/a.prom"
-        for link in [path, "\(path).\(getpid())"] {
+        let (path, link) = (folder.path + "/a.prom", folder.path + "/b.prom")
+        for link in [link, "\(path).\(getpid())"] {
             try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: victim)
         }
+        // A file without metrics is not replaced, also by this name.
+        #expect(throws: CommandFailure.self) { _ = try MetricsFile(link, command: "send") }
         let file = try MetricsFile(path, command: "send")
         #expect(try await file.record(in: Self.environment(at: 0)) { .success } == .success)
         #expect(try String(contentsOfFile: victim, encoding: .utf8) == "precious")
