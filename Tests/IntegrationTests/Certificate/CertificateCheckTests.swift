@@ -2,6 +2,7 @@
 
 import APNSTestKit
 import Foundation
+import TestSupport
 import Testing
 
 /// Goal: every problem is found, with an exit code for monitoring.
@@ -90,10 +91,10 @@ import Testing
         let (authority, provider) = (try scene.read("authority.pem"), try scene.read("provider.pem"))
         let some = [[UInt8]](repeating: provider, count: 400).flatMap(\.self)
         try scene.write("many.pem", some + authority)
-        let start = ContinuousClock.now
+        let start = processorTime()
         let shown = try await scene.run("show @many.pem --summary json")
         #expect(shown.code == 0 && shown.output.contains(#""issuerNumber":401"#), "\(shown.error)")
-        #expect(ContinuousClock.now - start < .seconds(10))
+        #expect(processorTime() - start < .seconds(10))
         let line = Array("-----BEGIN X-----\nAAAA\n-----END X-----\n".utf8)
         try scene.write("more.pem", [[UInt8]](repeating: line, count: 10_001).flatMap(\.self))
         try await Self.expect(scene, "@more.pem", 2, "it contains more than 10,000 certificates and keys")

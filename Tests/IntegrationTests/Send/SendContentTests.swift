@@ -157,13 +157,11 @@ import Testing
             let mapping = ["--column", "token=device_token", "--column", "id=user id", "--ignore-unknown-columns"]
             let run = try await scene.start(arguments + mapping + [path])
             #expect(run.ending.code == 0, "\(run.error)")
-            #expect(
-                run.output.split(separator: "\n").sorted()
-                    == [(2, 7), (3, 8)].map { line, id in
-                        "{\"line\":\(line),\"id\":\"\(id)\",\"token\":\"\(SendScene.token(line - 1))\","
-                            + "\"outcome\":\"accepted\",\"attempts\":1}"
-                    }
-            )
+            func result(_ line: Int, _ id: Int) -> Substring {
+                let token = SendScene.token(line - 1)
+                return #"{"line":\#(line),"id":"\#(id)","token":"\#(token)","outcome":"accepted","attempts":1}"#
+            }
+            #expect(run.output.split(separator: "\n").sorted() == [result(2, 7), result(3, 8)])
             #expect(SendInputTests.payloads(simulator) == ["{\"aps\":{\"alert\":\"a;b\"}}", "{}"])
             let tabs = try await scene.start(arguments + ["--alert", "x", tsv])
             #expect(tabs.ending.code == 0, "\(tabs.error)")

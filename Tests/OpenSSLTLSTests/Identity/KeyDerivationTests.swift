@@ -34,20 +34,25 @@ struct KeyDerivationTests {
 
     /// Copies of the file, each with another one of its counts replaced by the large one.
     private static func enlarged(_ bytes: [UInt8]) -> [[UInt8]] {
-        bytes.indices.dropLast(self.count.count - 1)
-            .filter { bytes[$0..<$0 + self.count.count].elementsEqual(self.count) }
-            .map { Array(bytes[..<$0] + self.largeCount + bytes[($0 + self.count.count)...]) }
+        (0...bytes.count - self.count.count)
+            .map { $0..<$0 + self.count.count }
+            .filter { bytes[$0].elementsEqual(self.count) }
+            .map { range in
+                var copy = bytes
+                copy.replaceSubrange(range, with: self.largeCount)
+                return copy
+            }
     }
 
     private func expectRefused(_ name: String, _ body: () throws -> Void) {
-        let start = ContinuousClock.now
+        let start = processorTime()
         let error = #expect(throws: TLSError.self, "\(name)") { try body() }
         // The counts are added in order, so an earlier one may be included.
         let isReported = ["8388607 iterations", "8458607 iterations"].contains {
             error?.description.contains($0) == true
         }
         #expect(isReported, "\(name): \(String(describing: error))")
-        #expect(ContinuousClock.now - start < .seconds(2), "\(name)")
+        #expect(processorTime() - start < .seconds(2), "\(name)")
     }
 
     @Test(

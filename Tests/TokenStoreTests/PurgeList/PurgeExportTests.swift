@@ -47,9 +47,10 @@ struct PurgeExportTests {
 
     @Test("SQL creates the same rows in a database, and no name ends a literal")
     func sql() throws {
-        let entries =
-            (0..<1234).map { PurgeListTests.entry([UInt8($0 >> 8), UInt8($0 & 255)], failedAt: Int64($0)) }
-            + [PurgeListTests.entry([9, 9, 9], topic: Self.nasty, source: Self.nasty)]
+        var entries = (0..<1234).map { number in
+            PurgeListTests.entry([UInt8(number / 256), UInt8(number % 256)], failedAt: Int64(number))
+        }
+        entries.append(PurgeListTests.entry([9, 9, 9], topic: Self.nasty, source: Self.nasty))
         let sql = self.export(.sql, entries)
         #expect(!sql.contains("\\") && !sql.contains("''") && sql.components(matching: "INSERT") == 3)
         let database = try DatabaseQueue()
