@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CLinux
+import Dispatch
 import Glibc
 import NIOCore
 import OpenSSLTLS
@@ -21,6 +22,12 @@ enum ProcessResources {
 
     /// The most cores for whose threads room is required.
     private static let threadCoreCountMax = 14
+
+    /// The time between two checks of `watchThreads`.
+    private static let secondsPerCheck: UInt32 = 5
+
+    /// The successive checks without a thread that are a shortage.
+    private static let refusalCountMax = 6
 
     private static let standardDescriptors = [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO]
 
@@ -75,6 +82,31 @@ enum ProcessResources {
     /// If the system refuses one, the runtime tries again forever, and the command neither continues nor ends.
     static func requireThreads() throws(CommandFailure) {
         let count = Self.threadCount + 2 * min(System.coreCount, Self.threadCoreCountMax)
+        let allowedCount = Self.startThreads(count)
+        guard allowedCount < count else { return }
+        throw CommandFailure(
+            .systemError,
+            "the system allows \(allowedCount) of \(count) threads; raise the limit of memory or of processes, "
+                + "which ulimit -v and ulimit -u print"
+        )
+    }
+
+    /// Calls a function, once, if the system allows no further thread for half a minute.
+    ///
+    /// This is for a command that runs for long: the memory that was free for threads at its start may be in use.
+    static func watchThreads(_ onShortage: @escaping @Sendable () -> Void) {
+        DispatchQueue(label: "apns-legacy.threads").async {
+            var refusalCount = 0
+            while refusalCount < Self.refusalCountMax {
+                sleep(Self.secondsPerCheck)
+                refusalCount = Self.startThreads(1) == 1 ? 0 : refusalCount + 1
+            }
+            onShortage()
+        }
+    }
+
+    /// Starts threads, which end at once, and returns how many the system allows at a time.
+    private static func startThreads(_ count: Int) -> Int {
         let end = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
         defer { unsafe end.deallocate() }
         unsafe sem_init(end, 0, 0)
@@ -96,11 +128,6 @@ enum ProcessResources {
         for _ in threads { unsafe sem_post(end) }
         for thread in threads { pthread_join(thread, nil) }
         unsafe sem_destroy(end)
-        guard code != 0 else { return }
-        throw CommandFailure(
-            .systemError,
-            "the system allows \(threads.count) of \(count) threads; raise the limit of memory or of processes, "
-                + "which ulimit -v and ulimit -u print"
-        )
+        return threads.count
     }
 }

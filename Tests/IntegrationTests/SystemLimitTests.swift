@@ -124,6 +124,22 @@ import Testing
         #expect(lines.count == 1 && lines[0].contains("ulimit -v"), "\(lines)")
     }
 
+    /// Goal: a gateway does not wait forever for a thread that the system no longer allows.
+    ///
+    /// Method: the limit of processes, which counts threads, is lowered while it runs, as a user without rights.
+    @Test(.enabled(if: geteuid() == 0, "only root may become another user"))
+    func `a gateway that gets no more threads ends, and says so`() async throws {
+        let folder = try Self.folder()
+        let (setpriv, user) = ("/usr/bin/setpriv", ["--reuid=4712", "--regid=4712", "--clear-groups"])
+        _ = try await Program.run("/bin/chown", ["-R", "4712:4712", folder.path("")], deadlineSeconds: 10)
+        let gateway = try await GatewayProgram(folder, launcher: [setpriv] + user, deadline: 90)
+        let limit = ["prlimit", "--pid", "\(gateway.child.pid)", "--nproc=1"]
+        _ = try await Program.run(setpriv, user + limit, deadlineSeconds: 10)
+        let ending = try await gateway.child.end()
+        #expect(ending.code == 71 && ending.seconds > 25, "\(ending)")
+        #expect(gateway.lines(["\"critical\"", "the system allows no more threads"]).count == 1, "\(gateway.log)")
+    }
+
     @Test func `a limit of file sizes is an error, and not a signal`() async throws {
         let folder = try Self.folder()
         let words = ["-c", "ulimit -f 1; exec \"$0\" \"$@\"", try Child.program] + Command.purge.arguments(folder)

@@ -64,6 +64,11 @@ struct GatewayRunCommand: ConsoleCommand {
             version: ApnsLegacyCommand.configuration.version,
             logger: logger
         ) { try self.file.configuration(environment, replacing: $0) }
+        // Without threads it cannot end in an orderly way. What it has accepted is stored, as if it was killed.
+        ProcessResources.watchThreads { [exit = environment.exit] in
+            logger.critical("ended: the system allows no more threads; raise the limit of memory or of tasks")
+            exit(ExitStatus.systemError.rawValue)
+        }
         let (requests, continuation) = AsyncStream.makeStream(of: Gateway.Request.self)
         environment.receiveSignals([SIGHUP]) { [stops = environment.stops] signal in
             if signal == SIGHUP {
